@@ -1,0 +1,105 @@
+"""A device that a trial runs on, and why there may be none."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+
+class DeviceUnavailable(Exception):
+    """The device that was asked for is not here; the message is the cause."""
+
+
+class Device(Protocol):
+    """What a trial needs of a device; tests stand in for an accelerator behind the same contract."""
+
+    @property
+    def torch_device(self) -> torch.device:
+        """Where tensors go."""
+
+    @property
+    def is_accelerator(self) -> bool:
+        """Whether work runs on it asynchronously, beside the CPU."""
+
+    @property
+    def name(self) -> str | None:
+        """Name of the hardware; None for a CPU, whose name `environment` knows."""
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """Memory of its own, in bytes; None for a CPU or where it is not told."""
+
+    def synchronize(self) -> None:
+        """Wait until all work that was given to the device is done."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cpu:
+    """The CPU. Its work is done when the call returns, so there is nothing to wait for."""
+
+    torch_device: torch.device = torch.device("cpu")
+    is_accelerator: bool = False
+    name: None = None
+    memory_bytes: None = None
+
+    def synchronize(self) -> None:
+        """Return at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accelerator:
+    """Whatever `torch.accelerator` drives: CUDA, ROCm (which calls itself cuda), MPS."""
+
+    torch_device: torch.device
+    name: str | None
+    memory_bytes: int | None
+    is_accelerator: bool = True
+
+    def synchronize(self) -> None:
+        """Wait for all streams of the device."""
+        torch.accelerator.synchronize()
+
+
+def open_device(kind: str) -> Device:
+    """Return the device that a target asks for.
+
+    Args:
+        kind: `cpu`, `cuda`, `mps`, or `gpu` for whichever accelerator is here.
+
+    Raises:
+        DeviceUnavailable: There is no such device; the message says why.
+    """
+    if kind == "cpu":
+        return Cpu()
+    present = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    if present is None:
+        raise DeviceUnavailable(absence())
+    if kind not in ("gpu", present.type):
+        raise DeviceUnavailable(f"no {kind} device: the accelerator of this machine is {present.type}")
+    device = torch.device(present.type, torch.accelerator.current_device_index())
+    name, memory = None, None
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        name, memory = properties.name, properties.total_memory
+    elif device.type == "mps":
+        name, memory = "Apple GPU", torch.mps.recommended_max_memory()
+    return Accelerator(torch_device=device, name=name, memory_bytes=memory)
+
+
+def absence() -> str:
+    """Say why this process has no accelerator: the build of torch, the driver, or the environment."""
+    hidden = [
+        name for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES") if os.environ.get(name) in ("", "-1")
+    ]
+    version = importlib.metadata.version("torch")
+    if torch.version.cuda is None and torch.version.hip is None:
+        return f"no CUDA device: this torch {version} is a CPU-only build"
+    if hidden:
+        return f"no CUDA device: {hidden[0]}={os.environ[hidden[0]]!r} hides it"
+    if not os.path.exists("/dev/nvidiactl") and not os.path.exists("/dev/kfd"):
+        return "no CUDA device: no driver of a GPU is loaded on this machine"
+    return f"no CUDA device: torch {version} (CUDA {torch.version.cuda}) finds none; is the driver too old for it?"

@@ -1,0 +1,106 @@
+"""Who measured: the machine, the versions, the code; and how many cores a trial may really use."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import math
+import os
+import platform
+import socket
+from pathlib import Path
+from typing import Any
+
+import cpuinfo
+import psutil
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@functools.cache
+def machine() -> dict[str, Any]:
+    """Return the columns of a record that describe this machine and its software. Takes a second, once."""
+    return {
+        "host": socket.gethostname(),
+        "cpu_model": cpuinfo.get_cpu_info().get("brand_raw"),
+        "cores_logical": psutil.cpu_count(logical=True),
+        "cores_physical": psutil.cpu_count(logical=False),
+        "memory_bytes": psutil.virtual_memory().total,
+        "torch": importlib.metadata.version("torch"),
+        "python": platform.python_version(),
+        "os": platform.platform(),
+    }
+
+
+def usable_cores(declared: int | None = None) -> int:
+    """Return what `threads: all` means here.
+
+    The least of: the cores that this process is allowed on (physical ones where two logical CPUs share a core, as
+    torch itself counts), the CPU quota of every enclosing cgroup, and what Ray declares for the node. `os.cpu_count`
+    knows none of these.
+
+    Args:
+        declared: CPUs that Ray declares for the node, if there is a Ray.
+    """
+    limits = [float(_allowed_cores()), *_quotas()]
+    if declared:
+        limits.append(float(declared))
+    return max(1, math.floor(min(limits)))
+
+
+def code_version(own_source: str | None) -> str:
+    """Return a short hash of the code that measures: all of `runner/` and the workload's own file."""
+    digest = hashlib.sha256()
+    for path in sorted((ROOT / "runner").rglob("*.py")):
+        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
+    digest.update((own_source or "").encode())
+    return digest.hexdigest()[:12]
+
+
+def _allowed_cores() -> int:
+    """Physical cores among the CPUs that the affinity of this process allows."""
+    if not hasattr(os, "sched_getaffinity"):
+        return psutil.cpu_count(logical=False) or os.cpu_count() or 1
+    cores = set()
+    for cpu in os.sched_getaffinity(0):
+        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        cores.add(siblings.read_text().strip() if siblings.is_file() else str(cpu))
+    return len(cores)
+
+
+def _quotas() -> list[float]:
+    """CPU quotas, in cores, of the cgroups that this process is in and of all that enclose them."""
+    found = []
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        root = Path("/sys/fs/cgroup") if not controllers else Path("/sys/fs/cgroup/cpu")
+        folder = root / path.lstrip("/")
+        for place in (folder, *folder.parents):
+            if (quota := _quota_v1(place) if controllers else _quota_v2(place)) is not None:
+                found.append(quota)
+            if place == root:
+                break
+    return found
+
+
+def _quota_v2(folder: Path) -> float | None:
+    try:
+        quota, period = (folder / "cpu.max").read_text().split()
+        return None if quota == "max" else int(quota) / int(period)
+    except (OSError, ValueError):
+        return None
+
+
+def _quota_v1(folder: Path) -> float | None:
+    try:
+        quota = int((folder / "cpu.cfs_quota_us").read_text())
+        return None if quota <= 0 else quota / int((folder / "cpu.cfs_period_us").read_text())
+    except (OSError, ValueError):
+        return None

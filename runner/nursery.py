@@ -1,0 +1,156 @@
+"""The nursery: a small process that has imported torch and forks a fresh child for each trial.
+
+    python -m runner.nursery REQUESTS_FD ANSWERS_FD fork|spawn OWNER_PID
+
+Importing torch takes seconds, forking a process that has done so takes 20 ms. Two things must never happen here,
+because a child inherits neither safely: touching an accelerator, and running an operation on several threads.
+A line of JSON in is a trial, a line of JSON out says what became of it. With `spawn` torch is not imported here and
+each child is a plain new interpreter.
+
+Nothing outlives its parent: the kernel kills a child when its nursery dies, and the nursery when its owner dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import tempfile
+import time
+from typing import Any, BinaryIO, NoReturn
+
+PR_SET_PDEATHSIG = 1
+LONGEST_OUTPUT_BYTES = 2_000
+
+
+def die_with(parent: int) -> None:
+    """Ask the kernel to kill this process when its parent dies (Linux; elsewhere the closing pipe has to do)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before the request was made
+        os._exit(1)
+
+
+def prepare() -> None:
+    """Load what every trial needs. Half of the cost of an import of torch hides in its first optimizer."""
+    import torch
+
+    import runner.worker  # noqa: F401
+
+    torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])
+    gc.collect()
+    gc.freeze()  # a child then neither walks nor copies the pages of what was loaded here
+
+
+def serve(requests: BinaryIO, answers: BinaryIO, *, fork: bool) -> None:
+    """Attend to one trial after another until the pipe of requests closes."""
+    for line in requests:
+        request = line.decode()
+        report = _attend(request, json.loads(request)["deadline_s"], fork=fork)
+        answers.write(json.dumps(report).encode() + b"\n")
+        answers.flush()
+
+
+def _attend(request: str, deadline_s: float, *, fork: bool) -> dict[str, Any]:
+    """Run one trial in a child of its own and say how it ended.
+
+    Returns:
+        `answer` (text, empty if it gave none), `signal` and `exit` (0 if none), `timed_out`, `output` (last lines
+        that it printed), `cpu_time_s`, `peak_memory_bytes`, `involuntary_switches`.
+    """
+    with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as output:
+        nursery = os.getpid()
+        child = os.fork()
+        if child == 0:
+            _begin(request, nursery, answer.fileno(), output.fileno(), fork=fork)
+        timed_out = not _ends_within(child, deadline_s)
+        # The child leads a group of its own: whatever it started ends with it.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child, signal.SIGKILL)
+        _, status, used = os.wait4(child, 0)
+        answer.seek(0)
+        output.seek(max(0, output.seek(0, os.SEEK_END) - LONGEST_OUTPUT_BYTES))
+        return {
+            "answer": "" if timed_out else answer.read().decode(),
+            "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
+            "exit": os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0,
+            "timed_out": timed_out,
+            "output": output.read().decode(errors="replace"),
+            "cpu_time_s": used.ru_utime + used.ru_stime,
+            "peak_memory_bytes": used.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+            "involuntary_switches": used.ru_nivcsw,
+        }
+
+
+def _begin(request: str, nursery: int, answer_fd: int, output_fd: int, *, fork: bool) -> NoReturn:
+    """Be the child: run the trial and end."""
+    code = 1
+    try:
+        os.setsid()
+        die_with(nursery)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is a row, not a file of gigabytes
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(output_fd, 1)
+        os.dup2(output_fd, 2)
+        if fork:
+            from runner.worker import main
+
+            main(request, answer_fd)
+        else:
+            _spawn(request, answer_fd)
+        code = 0
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def _spawn(request: str, answer_fd: int) -> NoReturn:
+    stdin = tempfile.TemporaryFile()  # noqa: SIM115  (the new program reads it)
+    stdin.write(request.encode())
+    stdin.seek(0)
+    os.dup2(stdin.fileno(), 0)
+    os.set_inheritable(answer_fd, True)
+    os.execv(sys.executable, [sys.executable, "-m", "runner.worker", str(answer_fd)])
+
+
+def _ends_within(child: int, seconds: float) -> bool:
+    """Wait until the child has ended, without collecting it; False when time is up first."""
+    if hasattr(os, "pidfd_open"):
+        handle = os.pidfd_open(child)
+        try:
+            return bool(select.select([handle], [], [], seconds)[0])
+        finally:
+            os.close(handle)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def main() -> None:
+    """Serve the owner that started this process."""
+    requests_fd, answers_fd, method, owner = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+    die_with(owner)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the owner decides
+    if method == "fork":
+        prepare()
+    with os.fdopen(requests_fd, "rb") as requests, os.fdopen(answers_fd, "wb") as answers:
+        answers.write(b"ready\n")
+        answers.flush()
+        serve(requests, answers, fork=method == "fork")
+
+
+if __name__ == "__main__":
+    main()

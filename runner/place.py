@@ -1,0 +1,84 @@
+"""Where a sweep runs: on a cluster, on a Ray of its own, or without Ray; and why there."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from runner.executor import Executor
+from sweeps.target import Target
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A place to run, chosen by `choose_place`.
+
+    Attributes:
+        kind: `local` without Ray, `embedded` on a Ray of its own, `cluster` on a running one.
+        address: Of a cluster, as `ray.init` takes it.
+        sentence: Where it is and why, for people.
+    """
+
+    kind: Literal["local", "embedded", "cluster"]
+    address: str | None
+    sentence: str
+
+    def open(self, *, accelerators: int, source: str | None) -> Executor:
+        """Connect, or start what has to be started.
+
+        Args:
+            accelerators: How many this machine has; a cluster knows for itself.
+            source: Text of the user's own workload file.
+
+        Raises:
+            ClusterError: There is no reaching it.
+        """
+        if self.kind == "local":
+            from runner.local import Local
+
+            return Local(accelerators=accelerators, source=source)
+        from runner.cluster import Cluster
+
+        return Cluster(self.address, accelerators=accelerators, source=source)
+
+
+def choose_place(
+    address: str | None, *, local: bool, environment: Mapping[str, str] = os.environ
+) -> Place:
+    """Choose where to run: what was asked first, then what the environment says, then this machine."""
+    if local:
+        return Place(kind="local", address=None, sentence="Runs on this machine without Ray (--local).")
+    if address:
+        return Place(kind="cluster", address=address, sentence=f"Runs on the Ray cluster {address} (--address).")
+    if found := environment.get("RAY_ADDRESS"):
+        return Place(
+            kind="cluster", address=found, sentence=f"Runs on the Ray cluster {found} (RAY_ADDRESS is set)."
+        )
+    if environment.get("SWEEP_HOME"):
+        return Place(
+            kind="cluster",
+            address="auto",
+            sentence="Runs on the Ray cluster of this machine (SWEEP_HOME is set: this is a cluster's head).",
+        )
+    return Place(
+        kind="embedded",
+        address=None,
+        sentence="Runs on this machine with a Ray of its own (no --address, no RAY_ADDRESS, no cluster's head).",
+    )
+
+
+def has_accelerator(executor: Executor, wait_s: float) -> bool:
+    """Whether a cluster has a node with an accelerator, or gets one within some seconds of being asked for it."""
+    asked = False
+    until = time.monotonic() + wait_s
+    while True:
+        if any(node.accelerators for node in executor.nodes()):
+            return True
+        if not asked:
+            asked = executor.ask_for([Target(name="gpu", device="gpu")])
+        if not asked or time.monotonic() >= until:
+            return False
+        time.sleep(1.0)

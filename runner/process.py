@@ -1,0 +1,199 @@
+"""One trial in, one answer or the way it died: speaks to the nursery of this process.
+
+The Ray task, or the driver itself without Ray, calls `attend`. It never imports torch.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import platform
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from runner.environment import ROOT, machine
+from runner.timing import now_ns
+from sweeps.trial import Trial
+
+#: macOS cannot fork a process that has loaded its frameworks; every trial then imports torch again.
+START_METHOD = "fork" if platform.system() == "Linux" else "spawn"
+#: The nursery keeps the deadline itself. After this much more it is taken for dead.
+GRACE_S = 30.0
+#: An import of torch on a cold disk can take a minute.
+PREPARE_S = 300.0
+#: Read by OpenMP and MKL when they load; `ray up` exports OMP_NUM_THREADS=1 to whole clusters.
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "MKL_NUM_THREADS")
+
+
+class NurseryDied(Exception):
+    """The nursery ended or does not answer; the message holds its last words."""
+
+
+class Nursery:
+    """Owns one nursery process."""
+
+    def __init__(self, start_method: str = START_METHOD) -> None:
+        self.start_method = start_method
+        requests, self._requests = os.pipe()
+        self._answers, answers = os.pipe()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the nursery)
+        self._buffer = b""
+        self._is_ready = False
+        environment = {name: text for name, text in os.environ.items() if name not in THREAD_VARIABLES}
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        # Ask the driver library, not the runtime, whether there is a GPU: the runtime cannot be forked.
+        environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+        command = [sys.executable, "-m", "runner.nursery", str(requests), str(answers), start_method]
+        self._process = subprocess.Popen(
+            [*command, str(os.getpid())],
+            pass_fds=(requests, answers),
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            env=environment,
+        )
+        os.close(requests)
+        os.close(answers)
+
+    def run(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Have a child run one trial.
+
+        Returns:
+            What `nursery.serve` reports of it.
+
+        Raises:
+            NurseryDied: It ended before the answer came, or it hangs.
+        """
+        if not self._is_ready:
+            self._read_line(PREPARE_S)
+            self._is_ready = True
+        try:
+            with os.fdopen(os.dup(self._requests), "wb") as pipe:
+                pipe.write(json.dumps(request).encode() + b"\n")
+        except BrokenPipeError:
+            raise NurseryDied(self._last_words()) from None
+        report: dict[str, Any] = json.loads(self._read_line(request["deadline_s"] + GRACE_S))
+        return report
+
+    def close(self) -> None:
+        """End the nursery, and with it a child that may be running."""
+        self._process.kill()
+        self._process.wait()
+        os.close(self._requests)
+        os.close(self._answers)
+        self._log.close()
+
+    def _read_line(self, timeout_s: float) -> bytes:
+        while b"\n" not in self._buffer:
+            if not select.select([self._answers], [], [], timeout_s)[0]:
+                raise NurseryDied(f"no answer within {timeout_s:.0f} s")
+            if not (more := os.read(self._answers, 1 << 16)):
+                raise NurseryDied(self._last_words())
+            self._buffer += more
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        return line
+
+    def _last_words(self) -> str:
+        code = self._process.wait()
+        self._log.seek(0)
+        said = self._log.read().decode(errors="replace").strip().splitlines()
+        how = f"killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+        return f"the process that starts trials was {how}" + (f": {said[-1]}" if said else "")
+
+
+_nursery: Nursery | None = None
+
+
+def request_of(trial: Trial, source: str | None) -> dict[str, Any]:
+    """Return the plain values that a trial's process needs.
+
+    Args:
+        trial: What to run.
+        source: Text of the user's own workload file, None for a family that ships.
+    """
+    return {
+        "workload": trial.workload,
+        "source": source,
+        "parameters": dict(trial.parameters),
+        "target": trial.target.model_dump(),
+        "seed": trial.seed,
+        "deadline_s": trial.deadline_s,
+    }
+
+
+def attend(
+    request: Mapping[str, Any],
+    *,
+    declared_cpus: int | None = None,
+    environment: Mapping[str, str] | None = None,
+    start_method: str = START_METHOD,
+) -> dict[str, Any]:
+    """Run one trial in a fresh process on this machine and wait for it.
+
+    Args:
+        request: What `request_of` returned.
+        declared_cpus: CPUs that Ray declares for the node.
+        environment: Variables for the trial's process alone.
+        start_method: fork or spawn.
+
+    Returns:
+        Columns of a record, all but those that only the driver knows. Never raises for what a trial does.
+    """
+    global _nursery
+    started = datetime.now(UTC).isoformat()
+    if _nursery is not None and _nursery.start_method != start_method:
+        close()
+    if _nursery is None:
+        _nursery = Nursery(start_method)
+    asked = {"declared_cpus": declared_cpus, "environment": dict(environment or {}), "asked_ns": now_ns()}
+    found: dict[str, Any] = {"started_at": started, "start_method": start_method, **machine()}
+    try:
+        found |= _columns(_nursery.run({**request, **asked}), request["deadline_s"])
+    except NurseryDied as error:
+        close()
+        found |= {"status": "crashed", "error_type": "NurseryDied", "error_message": str(error)}
+    found.setdefault("finished_at", datetime.now(UTC).isoformat())
+    found.setdefault("device", request["target"]["device"])
+    return found
+
+
+def close() -> None:
+    """End the nursery of this process, if it has one."""
+    global _nursery
+    if _nursery is not None:
+        _nursery.close()
+        _nursery = None
+
+
+atexit.register(close)
+
+
+def _columns(report: Mapping[str, Any], deadline_s: float) -> dict[str, Any]:
+    """Turn what the nursery reports of a child into columns."""
+    used = {name: report[name] for name in ("cpu_time_s", "peak_memory_bytes", "involuntary_switches")}
+    if report["answer"]:
+        return {**used, **json.loads(report["answer"])}
+    if report["timed_out"]:
+        message = f"stopped at the deadline of {deadline_s:g} s (deadline_s in the sweep)"
+        return {**used, "status": "timeout", "error_type": "Timeout", "error_message": message}
+    name = _signal_name(report["signal"]) if report["signal"] else f"exit code {report['exit']}"
+    message = f"the trial's process ended by {name} without an answer"
+    if report["signal"] == signal.SIGKILL:
+        message += "; the machine may have run out of memory"
+    if said := report["output"].strip():
+        message += f"; its last output: {said}"
+    return {**used, "status": "crashed", "error_type": name, "error_message": message}
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

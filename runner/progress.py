@@ -1,0 +1,128 @@
+"""What a person sees while a sweep runs: a bar on a terminal, plain lines elsewhere, and log.txt for both."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as Bar
+
+from runner.executor import Node
+from sweeps.record import Record
+from sweeps.trial import Trial
+
+#: Answers that are not what was hoped for; shown as they come.
+NOTABLE = frozenset({"oom", "timeout", "error", "crashed", "invalid", "node_lost", "unavailable"})
+
+
+class Progress:
+    """Follows one run. Use it as a context manager around `run.run`."""
+
+    def __init__(self, console: Console, log: Path, *, total: int) -> None:
+        """Begin to follow.
+
+        Args:
+            console: Where people look.
+            log: Text file that lines are added to.
+            total: Trials to run.
+        """
+        self._console = console
+        self._total = total
+        self._failures = 0
+        self._told: set[str] = set()
+        self._running: dict[str, str] = {}
+        self._bar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[failures]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("\n  {task.fields[running]}"),
+            console=console,
+            disable=not console.is_terminal,
+            expand=True,
+        )
+        self._task = self._bar.add_task("trials", total=total, failures="", running="")
+        self._log = logging.Logger("sweep")  # noqa: LOG001  (not in the registry: one a run, and no root handlers)
+        handler = logging.FileHandler(log, encoding="utf-8")
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S%z"))
+        self._log.addHandler(handler)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+        for handler in self._log.handlers:
+            handler.close()
+
+    def say(self, text: str) -> None:
+        """Print a line and log it."""
+        self._log.info(text)
+        if self._console.is_terminal:
+            self._bar.console.print(escape(text))
+        else:
+            print(text, flush=True)
+
+    def started(self, trial: Trial, node: Node) -> None:
+        """A trial begins on a node."""
+        self._log.info(f"start {trial.trial_id} {trial.label}, on {node.host}")
+        self._running[trial.trial_id] = f"{trial.label}, on {node.host}"
+        self._show()
+
+    def waiting(self, targets: Sequence[str], seconds: float) -> None:
+        """Trials of these targets wait for a node that serves them."""
+        self.say(f"No node serves {', '.join(targets)} yet; waiting up to {seconds:g} s for one (--wait)")
+
+    def skipped(self, trial: Trial) -> None:
+        """A trial is as impossible as it was in the last run; its row stands."""
+        self._bar.advance(self._task)
+        self._log.info(f"still unavailable {trial.trial_id} {trial.label}")
+
+    def stored(self, records: list[Record]) -> None:
+        """Records are on disk: only now are they reported."""
+        for record in records:
+            label = self._running.pop(record.trial_id, record.target)
+            if record.status in NOTABLE:
+                self._failures += 1
+            self._log.info(f"done {record.trial_id} {record.status} {record.error_message or ''}".rstrip())
+            if not self._console.is_terminal:
+                print(f"done {record.trial_id} {record.status}", flush=True)
+            elif record.status in NOTABLE and self._is_new(record):
+                last = (record.error_message or "").strip().splitlines()[-1:]
+                self._bar.console.print(f"[bold]{record.status}[/] {escape(label)}: {escape(''.join(last))}")
+            self._bar.advance(self._task)
+        if records:
+            self._show()
+
+    def _is_new(self, record: Record) -> bool:
+        """Whether this fault has not been shown yet: a sweep without a GPU would fill the screen with one line."""
+        fault = f"{record.status} {record.target} {(record.error_message or '').splitlines()[-1:]}"
+        if fault in self._told:
+            return False
+        self._told.add(fault)
+        return True
+
+    def _show(self) -> None:
+        failures = f"[bold]{self._failures} not ok[/]" if self._failures else ""
+        running = escape("; ".join(self._running.values()))
+        self._bar.update(self._task, failures=failures, running=running)

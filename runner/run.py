@@ -1,0 +1,260 @@
+"""The driver loop: skip what is done, keep the nodes busy, collect, store.
+
+A *job* is what has to run back to back on one node: a whole pair, or a single trial in a sweep by target. Each node
+has one job at a time and one trial of it at a time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from runner.executor import Answer, Executor, Node
+from runner.progress import Progress
+from runner.store import Store
+from sweeps.definition import Sweep
+from sweeps.record import COLUMNS, DONE, Record
+from sweeps.trial import Trial
+from sweeps.workload import short_name
+
+#: How long to wait for an answer before looking for new nodes and writing what is due.
+TICK_S = 0.25
+#: Columns that stay null in a row although nothing went wrong, and why.
+NULL_WITHOUT = {
+    "gpu_name": "the trial ran on the CPU",
+    "gpu_memory_bytes": "the trial ran on the CPU",
+    "cuda": "this torch is built without CUDA",
+    "node_id": "run without Ray",
+    "ray": "run without Ray",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        ran: Trials that were run now.
+        statuses: Final status of each planned trial, counted; "" for one that has no row.
+    """
+
+    ran: int
+    statuses: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class _Job:
+    place: int  # in the plan: earlier jobs go first
+    trials: list[Trial]
+
+
+def open_trials(sweep: Sweep, store: Store, retry: frozenset[str] = frozenset()) -> list[list[Trial]]:
+    """Return the plan without what is done, pair by pair in order.
+
+    Args:
+        sweep: What is asked.
+        store: What has been answered.
+        retry: Statuses that are asked again although they are final.
+    """
+    kept = ([t for t in pair if _is_open(store.final(t.trial_id)[0], retry)] for pair in sweep.pairs())
+    return [pair for pair in kept if pair]
+
+
+def run(
+    sweep: Sweep,
+    todo: list[list[Trial]],
+    store: Store,
+    executor: Executor,
+    progress: Progress,
+    *,
+    code_version: str,
+    wait_s: float = 0.0,
+    absence: str = "",
+) -> Outcome:
+    """Run what is open and keep every answer.
+
+    Args:
+        sweep: What is asked.
+        todo: What of it is open: see `open_trials`.
+        store: Where answers go. They are reported after they are on disk.
+        executor: Who runs trials.
+        progress: Who tells people.
+        code_version: Goes into each row.
+        wait_s: How long to wait for nodes of a kind that is missing.
+        absence: Why this machine has no accelerator, if that is known.
+
+    Raises:
+        StudyError: The study can no longer be written. What was reported is safe.
+        KeyboardInterrupt: Passed on, after what has ended is on disk.
+    """
+    driver = _Driver(sweep, todo, store, executor, progress, code_version, wait_s, absence)
+    try:
+        driver.drive()
+    finally:
+        progress.stored(store.flush(now=True))
+    statuses = Counter(store.final(t.trial_id)[0] for pair in sweep.pairs() for t in pair)
+    return Outcome(ran=driver.ran, statuses=statuses)
+
+
+class _Driver:
+    """State of one run: the queues, and what each node is at."""
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        todo: list[list[Trial]],
+        store: Store,
+        executor: Executor,
+        progress: Progress,
+        code_version: str,
+        wait_s: float,
+        absence: str,
+    ) -> None:
+        self._store, self._executor, self._progress = store, executor, progress
+        self._code_version, self._wait_s, self._absence = code_version, wait_s, absence
+        self._by_target = sweep.pairing == "by_target"
+        self._queues: dict[bool, deque[_Job]] = {True: deque(), False: deque()}  # by: needs an accelerator
+        groups = [[trial] for pair in todo for trial in pair] if self._by_target else todo
+        for place, trials in enumerate(groups):
+            self._enqueue(_Job(place, trials))
+        self._busy: dict[str, _Job] = {}  # by node: what follows the trial that runs there
+        self._wait_until: float | None = None
+        self.ran = 0
+
+    def drive(self) -> None:
+        while self._busy or any(self._queues.values()):
+            nodes = self._executor.nodes()
+            for node in nodes:
+                if node.node_id not in self._busy and (job := self._next_job(node, nodes)):
+                    self._begin(job, node)
+            self._give_up_on_missing(nodes)
+            for answer in self._executor.wait(TICK_S):
+                self._take(answer, nodes)
+            if not self._busy and any(self._queues.values()):
+                time.sleep(TICK_S)  # for nodes to come
+            self._progress.stored(self._store.flush())
+
+    def _enqueue(self, job: _Job, *, first: bool = False) -> None:
+        queue = self._queues[any(trial.target.needs_accelerator for trial in job.trials)]
+        queue.appendleft(job) if first else queue.append(job)
+
+    def _next_job(self, node: Node, nodes: list[Node]) -> _Job | None:
+        fitting = [queue for needs, queue in self._queues.items() if queue and self._fits(needs, node, nodes)]
+        return min(fitting, key=lambda queue: queue[0].place).popleft() if fitting else None
+
+    def _fits(self, needs_accelerator: bool, node: Node, nodes: list[Node]) -> bool:
+        if needs_accelerator:
+            return node.accelerators >= 1
+        # A sweep by target asks what a CPU machine does: GPU machines do that only where there is no other.
+        return not (self._by_target and node.accelerators and any(not n.accelerators for n in nodes))
+
+    def _begin(self, job: _Job, node: Node) -> None:
+        trial, *rest = job.trials
+        self._busy[node.node_id] = _Job(job.place, rest)
+        self._progress.started(trial, node)
+        self._executor.start(trial, node)
+
+    def _take(self, answer: Answer, nodes: list[Node]) -> None:
+        self.ran += 1
+        self._keep(answer.trial, answer.columns)
+        rest = self._busy.pop(answer.node.node_id)
+        if not rest.trials:
+            return
+        if answer.columns["status"] == "node_lost" or answer.node not in nodes:
+            self._enqueue(rest, first=True)
+        else:
+            self._begin(rest, answer.node)
+
+    def _keep(self, trial: Trial, columns: dict[str, Any]) -> None:
+        _, attempt, _ = self._store.final(trial.trial_id)
+        record = record_of(trial, columns, attempt=attempt + 1, code_version=self._code_version)
+        self._store.add(record)
+
+    def _give_up_on_missing(self, nodes: list[Node]) -> None:
+        """Deal with jobs that no node can serve: ask for nodes, wait, then say that they are unavailable."""
+        stuck = [
+            queue
+            for needs, queue in self._queues.items()
+            if queue and not any(self._fits(needs, node, nodes) for node in nodes)
+        ]
+        if not stuck:
+            self._wait_until = None
+            return
+        targets = {trial.target.name: trial.target for queue in stuck for job in queue for trial in job.trials}
+        if self._wait_until is None:
+            waits = self._executor.ask_for(targets.values())
+            self._wait_until = time.monotonic() + (self._wait_s if waits else 0.0)
+            if waits and self._wait_s:
+                self._progress.waiting(list(targets), self._wait_s)
+        if time.monotonic() < self._wait_until:
+            return
+        for queue in stuck:
+            while queue:
+                self._split(queue.popleft(), nodes)
+
+    def _split(self, job: _Job, nodes: list[Node]) -> None:
+        """Let the trials of a job that some node serves run; the others become rows that say why not."""
+        for trial in job.trials:
+            if any(node.serves(trial.target) for node in nodes):
+                self._queues[trial.target.needs_accelerator].append(_Job(job.place, [trial]))
+                continue
+            cause = self._cause(trial, nodes)
+            if self._store.final(trial.trial_id)[::2] == ("unavailable", cause):
+                self._progress.skipped(trial)  # the same answer as last time: one row says it
+            else:
+                self._keep(trial, {"status": "unavailable", "error_type": "NoNode", "error_message": cause})
+
+    def _cause(self, trial: Trial, nodes: list[Node]) -> str:
+        if not nodes:
+            return f"no node that runs trials came up within {self._wait_s:g} s"
+        if self._absence:
+            return self._absence
+        return f"none of the {len(nodes)} nodes declares a GPU, which {trial.target.name} needs"
+
+
+def record_of(trial: Trial, columns: Mapping[str, Any], *, attempt: int, code_version: str) -> Record:
+    """Join what was asked and what was found into a row.
+
+    Args:
+        trial: What was asked.
+        columns: What was found: columns by name, times as ISO texts.
+        attempt: How often it has been asked.
+        code_version: Of the code that measured.
+    """
+    known = {name: value for name, value in columns.items() if name in COLUMNS and value is not None}
+    for name in ("started_at", "finished_at"):
+        if name in known:
+            known[name] = datetime.fromisoformat(known[name])
+    known.setdefault("device", trial.target.device)
+    reasons = dict(known.pop("null_reasons", {}))
+    record = Record(
+        **known,
+        sweep=trial.sweep,
+        trial_id=trial.trial_id,
+        config_id=trial.config_id,
+        pair_id=trial.pair_id,
+        pair_order=trial.pair_order,
+        paired=trial.paired,
+        pass_index=trial.pass_index,
+        rung=trial.rung,
+        attempt=attempt,
+        workload=short_name(trial.workload),
+        parameters=trial.parameters,
+        target=trial.target.name,
+        deadline_s=trial.deadline_s,
+        code_version=code_version,
+    )
+    for name, value in record.row().items():
+        if value is None and name not in ("error_type", "error_message", "null_reasons"):
+            why = NULL_WITHOUT.get(name) if record.status == "ok" else f"the trial ended as {record.status}"
+            reasons.setdefault(name, why or "not known on this machine")
+    return dataclasses.replace(record, null_reasons=reasons)
+
+
+def _is_open(status: str, retry: frozenset[str]) -> bool:
+    return status not in DONE or status in retry

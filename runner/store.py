@@ -1,0 +1,142 @@
+"""The writer of a study: records into Parquet parts, each part written beside and renamed into place.
+
+A row counts as reported once it is on disk. One run of the driver writes one open part again and again, until it is
+full; so there are few files, and at any moment each is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sweeps.definition import Sweep
+from sweeps.errors import StudyError
+from sweeps.record import Record, table
+from sweeps.study import SWEEP, TRIALS, read_records, read_sweep
+from sweeps.workload import short_name
+
+ROWS_PER_PART = 256
+SECONDS_BETWEEN_WRITES = 0.5
+_UNFINISHED = ".writing-"  # prefix of what a killed run may leave behind
+
+
+class Store:
+    """Keeps the records of one run of one study."""
+
+    def __init__(self, folder: Path, sweep: Sweep) -> None:
+        """Open the study for writing: make the folder, note the sweep.
+
+        Raises:
+            StudyError: See `check`.
+        """
+        check(folder, sweep)
+        self.folder = folder
+        self._open: list[Record] = []  # rows of the open part
+        self._written = 0  # how many of them are on disk
+        self._last_write = 0.0
+        self._part = self._new_part()
+        try:
+            (folder / TRIALS).mkdir(parents=True, exist_ok=True)
+            for left in folder.glob(f"{_UNFINISHED}*"):
+                left.unlink()
+            older = read_sweep(folder) if (folder / SWEEP).is_file() else sweep
+            _replace(folder / SWEEP, sweep.joined_with(older).dump().encode())
+        except OSError as error:
+            raise StudyError(f"{folder}: cannot be written: {error.strerror}; choose another --out") from None
+        self.warnings, self._final = _final_rows(folder)
+
+    def final(self, trial_id: str) -> tuple[str, int, str]:
+        """Return status, attempt and error message of a trial's final row; ("", 0, "") where it has none."""
+        return self._final.get(trial_id, ("", 0, ""))
+
+    def add(self, record: Record) -> None:
+        """Take a record; `flush` brings it to disk."""
+        self._open.append(record)
+        self._final[record.trial_id] = (record.status, record.attempt, record.error_message or "")
+
+    def flush(self, *, now: bool = False) -> list[Record]:
+        """Bring records to disk, if it is time or `now`.
+
+        Returns:
+            The records that have become safe by this call.
+        """
+        if self._written == len(self._open):
+            return []
+        if not now and time.monotonic() - self._last_write < SECONDS_BETWEEN_WRITES:
+            return []
+        beside = self.folder / f"{_UNFINISHED}{self._part.name}"
+        try:
+            pq.write_table(table(self._open), beside)
+            os.replace(beside, self._part)
+        except OSError as error:
+            raise StudyError(
+                f"{self._part}: cannot be written: {error.strerror}; what was reported before is safe, "
+                "and the same command runs the rest"
+            ) from None
+        self._last_write = time.monotonic()
+        safe = self._open[self._written :]
+        self._written = len(self._open)
+        if self._written >= ROWS_PER_PART:
+            self._open, self._written, self._part = [], 0, self._new_part()
+        return safe
+
+    def _new_part(self) -> Path:
+        moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        return self.folder / TRIALS / f"{moment}-{secrets.token_hex(4)}.parquet"
+
+
+def check(folder: Path, sweep: Sweep) -> None:
+    """Refuse a folder that this sweep cannot write to, without writing anything.
+
+    Raises:
+        StudyError: The folder cannot be written, or holds another question.
+    """
+    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        raise StudyError(f"--out {folder}: {nearest} is not a folder that can be written; choose another --out")
+    if not (folder / SWEEP).is_file():
+        if folder.is_dir() and any(folder.iterdir()):
+            raise StudyError(f"--out {folder}: is not empty and not a study; choose another --out")
+        return
+    older = read_sweep(folder)
+    differs = {
+        "sweep": (older.name, sweep.name),
+        "workload": (short_name(older.workload), short_name(sweep.workload)),
+        "axes": (", ".join(older.axes), ", ".join(sweep.axes)),
+        "parameters": (older.parameters, sweep.parameters),
+        "seed": (older.seed, sweep.seed),
+    }
+    for what, (there, here) in differs.items():
+        if there != here:
+            raise StudyError(
+                f"--out {folder}: holds another study, with {what} {there}, not {here}; choose another --out"
+            )
+
+
+def code_versions(folder: Path) -> set[str]:
+    """Return the versions of the measuring code that the rows of a study come from."""
+    rows, _ = read_records(folder, ["trial_id", "code_version"])
+    return {v for v in rows.column("code_version").to_pylist() if v} if rows.num_rows else set()
+
+
+def _final_rows(folder: Path) -> tuple[list[str], dict[str, tuple[str, int, str]]]:
+    rows, warnings = read_records(folder, ["trial_id", "status", "attempt", "error_message"])
+    order = pc.sort_indices(rows, [("attempt", "ascending")])
+    return warnings, {
+        row["trial_id"]: (row["status"], row["attempt"], row["error_message"] or "")
+        for row in rows.take(order).to_pylist()
+    }
+
+
+def _replace(path: Path, content: bytes) -> None:
+    beside = path.with_name(f"{_UNFINISHED}{path.name}")
+    beside.write_bytes(content)
+    os.replace(beside, path)

@@ -1,0 +1,221 @@
+"""How a step is timed, and the only place that reads the clock.
+
+One clock for every device: host wall time of a block of steps, with the device synchronised at both ends. The
+order is warm-up, block size, blocks until the median is known well enough. Nothing is measured, logged or
+collected between the two clock readings of a block. Each constant has its reason beside it.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Clock = Callable[[], int]
+
+#: Nanoseconds of a clock that all processes of one machine share.
+now_ns: Clock = time.perf_counter_ns
+
+#: t(0.975, df) for df = 1 ... 30: scipy is not needed in the trial's process for 30 numbers.
+_T_975 = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """When to stop warming up and when to stop timing.
+
+    Attributes:
+        warmup_steps: Steps at least, unless the cap comes first: caches and lazy set-up settle within 8.
+        warmup_s: Seconds at least. Never time alone: one slow first step could use it up.
+        warmup_cap_s: Seconds after which warming up ends, settled or not.
+        settled: Largest relative spread of three blocks in a row that counts as settled.
+        block_s: A block holds about this much work, so that a clock call (60-100 ns) costs under 0.01 %.
+        block_least_s: A shorter block means that the block size was taken from slow steps: it is enlarged.
+        long_step_s: From here on a step is its own block and `least_long` values are enough.
+        least: Values at least.
+        least_long: Values at least where a step is long.
+        least_s: Seconds of timed work at least, except for long steps.
+        most: Values at most.
+        most_s: Seconds of timed work at most.
+        precision: Stop when the half width of the 95 % interval of the median is below this share of it.
+    """
+
+    warmup_steps: int = 10
+    warmup_s: float = 0.2
+    warmup_cap_s: float = 2.0
+    settled: float = 0.10
+    block_s: float = 0.020
+    block_least_s: float = 0.010
+    long_step_s: float = 0.3
+    least: int = 10
+    least_long: int = 5
+    least_s: float = 0.2
+    most: int = 30
+    most_s: float = 20.0
+    precision: float = 0.02
+
+
+#: An accelerator needs longer to reach its clocks.
+ACCELERATOR = Protocol(warmup_s=0.5)
+CPU = Protocol()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """What was measured.
+
+    Attributes:
+        step_times_s: Seconds per step, one value a block, in order.
+        steps_per_block: Steps of each of these blocks.
+        warmup_steps: Steps before them, the first step included.
+        warmup_s: Seconds that these took.
+        first_step_s: Seconds of the very first step, synchronised.
+        losses: Loss of the steps that were asked for, by step number from 1.
+    """
+
+    step_times_s: list[float]
+    steps_per_block: int
+    warmup_steps: int
+    warmup_s: float
+    first_step_s: float
+    losses: dict[int, float]
+
+
+def measure(
+    step: Callable[[], object],
+    synchronize: Callable[[], None],
+    *,
+    protocol: Protocol = CPU,
+    clock: Clock = now_ns,
+    losses_at: tuple[int, ...] = (1, 10),
+) -> Timing:
+    """Time a training step.
+
+    Args:
+        step: Does one step and returns its loss, not waited for. The loss has an `item()` method.
+        synchronize: Waits until the device has done all its work.
+        protocol: When to stop.
+        clock: Returns nanoseconds.
+        losses_at: Steps whose loss is read, during the warm-up; more warm-up steps are run if need be.
+
+    Returns:
+        The raw values; medians and intervals are derived where they are needed.
+    """
+    losses: dict[int, float] = {}
+    first_step_s, loss = _Blocks(step, synchronize, clock).run(1)
+    if 1 in losses_at:
+        losses[1] = _number(loss)
+    warm = _Blocks(step, synchronize, clock, steps=1)  # the seconds of the first step must not use up the cap
+    gc.collect()
+    gc.disable()
+    try:
+        recent: list[float] = []
+        per_block = 1
+        while not _is_warm(warm, recent, protocol):
+            count = min([per_block, *(n - warm.steps for n in losses_at if n > warm.steps)])
+            block_s, loss = warm.run(count)
+            if warm.steps in losses_at:
+                losses[warm.steps] = _number(loss)
+            recent = [*recent[-2:], block_s / count]
+            per_block = _block_size(block_s / count, protocol)
+        while (missing := [n for n in losses_at if n not in losses]) and warm.seconds < protocol.warmup_cap_s:
+            _, loss = warm.run(min(missing) - warm.steps)
+            losses[warm.steps] = _number(loss)
+        per_block = _block_size(min(recent), protocol)
+        timed = _Blocks(step, synchronize, clock)
+        values: list[float] = []
+        while not _is_enough(values, timed.seconds, protocol):
+            block_s, _ = timed.run(per_block)
+            if not values and block_s < protocol.block_least_s:
+                per_block = max(per_block + 1, _block_size(block_s / per_block, protocol))
+                warm.steps += timed.steps
+                warm.seconds += timed.seconds
+                timed = _Blocks(step, synchronize, clock)
+                continue
+            values.append(block_s / per_block)
+    finally:
+        gc.enable()
+    return Timing(
+        step_times_s=values,
+        steps_per_block=per_block,
+        warmup_steps=warm.steps,
+        warmup_s=first_step_s + warm.seconds,
+        first_step_s=first_step_s,
+        losses=losses,
+    )
+
+
+def elapsed_s(work: Callable[[], object], synchronize: Callable[[], None], clock: Clock = now_ns) -> float:
+    """Return the seconds that some work takes, device work included."""
+    seconds, _ = _Blocks(work, synchronize, clock).run(1)
+    return seconds
+
+
+class _Blocks:
+    """Runs blocks of steps and adds up what they took."""
+
+    def __init__(
+        self, step: Callable[[], object], synchronize: Callable[[], None], clock: Clock, *, steps: int = 0
+    ) -> None:
+        self._step, self._synchronize, self._clock = step, synchronize, clock
+        self.steps = steps
+        self.seconds = 0.0
+
+    def run(self, count: int) -> tuple[float, object]:
+        """Run `count` steps; return their seconds and the last loss."""
+        step, clock = self._step, self._clock
+        self._synchronize()
+        start = clock()
+        for _ in range(count):
+            loss = step()
+        self._synchronize()
+        seconds = (clock() - start) / 1e9
+        self.steps += count
+        self.seconds += seconds
+        return seconds, loss
+
+
+def _is_warm(warm: _Blocks, recent: list[float], protocol: Protocol) -> bool:
+    if warm.seconds >= protocol.warmup_cap_s:
+        return True
+    long_enough = warm.steps >= protocol.warmup_steps and warm.seconds >= protocol.warmup_s
+    return long_enough and len(recent) == 3 and max(recent) <= min(recent) * (1 + protocol.settled)
+
+
+def _block_size(step_s: float, protocol: Protocol) -> int:
+    return max(1, round(protocol.block_s / step_s)) if step_s > 0 else 1_000_000
+
+
+def _is_enough(values: list[float], seconds: float, protocol: Protocol) -> bool:
+    if not values:
+        return False
+    if len(values) >= protocol.most or seconds >= protocol.most_s:
+        return True
+    long_steps = statistics.median(values) > protocol.long_step_s
+    if len(values) < (protocol.least_long if long_steps else protocol.least):
+        return False
+    if not long_steps and seconds < protocol.least_s:
+        return False
+    return half_width_of_median(values) < protocol.precision
+
+
+def half_width_of_median(values: list[float]) -> float:
+    """Return the relative half width of the 95 % interval of the median, from the quartiles.
+
+    t(.975, n - 1) * 1.2533 * (IQR of ln t / 1.349) / sqrt(n): the standard error of a median under normal noise,
+    with the spread taken from the quartiles so that a few slow spikes do not decide.
+    """
+    n = len(values)
+    low, _, high = statistics.quantiles((math.log(v) for v in values), n=4, method="inclusive")
+    return math.expm1(_T_975[min(n - 1, len(_T_975)) - 1] * 1.2533 * (high - low) / 1.349 / math.sqrt(n))
+
+
+def _number(loss: object) -> float:
+    return float(loss.item()) if hasattr(loss, "item") else float("nan")

@@ -1,0 +1,278 @@
+"""Measure from what size a GPU beats a CPU: choose a sweep, run it, analyse, report. `main` is the map.
+
+This is the one file that `ray submit` sends. The rest of the program is beside it, or, on the head of a cluster, where
+the environment variable SWEEP_HOME says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+_HERE = Path(__file__).resolve().parent
+if not (_HERE / "runner").is_dir() and "SWEEP_HOME" in os.environ:
+    sys.path.insert(0, str(Path(os.environ["SWEEP_HOME"]).expanduser()))
+
+import typer  # noqa: E402
+
+if TYPE_CHECKING:
+    from runner.devices.probe import Probe
+    from runner.executor import Executor
+    from runner.store import Store
+    from sweeps.definition import Sweep
+    from sweeps.trial import Trial
+
+EPILOG = """
+Examples:
+
+    python sweep.py                            the default sweep, on this machine
+
+    python sweep.py --list                     the sweeps that ship, and what each answers
+
+    python sweep.py width --set passes=5       one of them, with more replicates
+
+    python sweep.py mine.yaml --out results/mine
+
+    python sweep.py batch_size --targets cpu-1,cpu --set axes.batch_size=32,256,2048
+
+    ray submit cluster.yaml sweep.py batch_size        the same on a cluster
+
+Exit code: 0 all planned trials have an answer; 3 finished, but some failed; 2 something given cannot be used;
+1 a fault of this program; 130 interrupted, and everything finished is kept. The same command runs the rest.
+"""
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command(epilog=EPILOG)
+def main(
+    sweep: Annotated[
+        str, typer.Argument(metavar="[NAME|FILE.yaml]", help="A sweep that ships (see --list) or a file.")
+    ] = "default",
+    out: Annotated[
+        Path | None, typer.Option(metavar="STUDY", help="Folder of the study. [default: results/<name>]")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the sweep: passes=5, axes.width=64,256."),
+    ] = None,
+    targets: Annotated[
+        str, typer.Option(metavar="A,B", help="Compare these: cpu, cpu-1, cpu-N, gpu, cuda, mps.")
+    ] = "",
+    show_list: Annotated[bool, typer.Option("--list", help="Show the sweeps that ship, and stop.")] = False,
+    address: Annotated[
+        str | None, typer.Option(metavar="ADDR", help="A running Ray, as ray.init takes it; auto finds it.")
+    ] = None,
+    local: Annotated[bool, typer.Option("--local", help="Without Ray, one trial after another.")] = False,
+    retry: Annotated[
+        str, typer.Option(metavar="STATUS,...", help="Ask trials with these final statuses again.")
+    ] = "",
+    wait: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="On a cluster: wait this long for missing nodes.")
+    ] = 300.0,
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Write the report at the end.")] = True,
+) -> None:
+    """Run a sweep of training trials and report from what size the challenger beats the baseline."""
+    if show_list:
+        _print_catalog()
+        return
+    from sweeps.errors import CrossoverError
+
+    try:
+        code = _run(
+            sweep, out, settings or [], targets, address=address, local=local, retry=retry, wait_s=wait, report=report
+        )
+    except CrossoverError as error:
+        print(f"sweep.py: {error}", file=sys.stderr)
+        code = 2
+    except KeyboardInterrupt:
+        print("Interrupted. Everything that was reported is kept; the same command runs the rest.", file=sys.stderr)
+        code = 130
+    raise typer.Exit(code)
+
+
+def _print_catalog() -> None:
+    from sweeps.definition import catalog, load
+
+    for name in catalog():
+        print(f"{name:12} {load(name).question}")
+
+
+def _run(
+    name: str,
+    out: Path | None,
+    settings: list[str],
+    targets: str,
+    *,
+    address: str | None,
+    local: bool,
+    retry: str,
+    wait_s: float,
+    report: bool,
+) -> int:
+    """Run a sweep and report on it; return the exit code."""
+    from runner import store
+    from runner.place import choose_place
+    from runner.run import open_trials
+    from sweeps.definition import load
+    from sweeps.workload import source_of
+
+    rivals = [each for each in targets.split(",") if each]
+    choice = {has: load(name, settings=settings, targets=rivals, accelerator=has) for has in (True, False)}
+    retried = _statuses(retry)
+    folder = out or Path("results") / choice[True].name
+    store.check(folder, choice[True])
+    place = choose_place(address, local=local)
+    print(place.sentence, flush=True)
+
+    path = source_of(choice[True].workload)
+    source = path.read_text(encoding="utf-8") if path else None
+    with contextlib.ExitStack() as stack:
+        executor: Executor | None = None
+        if place.kind == "cluster":
+            executor = stack.enter_context(contextlib.closing(place.open(accelerators=0, source=source)))
+        asked, accelerator = _resolve(choice, executor, wait_s)
+        kept = store.Store(folder, asked)
+        for warning in kept.warnings:
+            print(f"Warning: {warning}", flush=True)
+        todo = open_trials(asked, kept, retried)
+        if todo and executor is None:
+            executor = place.open(accelerators=accelerator.count, source=source)
+            stack.enter_context(contextlib.closing(executor))
+        statuses = _measure(asked, todo, kept, executor, source, absence=accelerator.cause, wait_s=wait_s)
+    if report:
+        _report(folder)
+    return _exit_code(statuses)
+
+
+def _resolve(choice: dict[bool, Sweep], executor: Executor | None, wait_s: float) -> tuple[Sweep, Probe]:
+    """Find out whether there is an accelerator, and with that what is asked."""
+    from runner.devices.probe import Probe, probe
+    from runner.place import has_accelerator
+
+    depends = choice[True] != choice[False]
+    if executor is not None:
+        found = depends and not has_accelerator(executor, wait_s)
+        cause = "no node of the cluster declares a GPU" if found else ""
+        accelerator = Probe(kind=None, name=None, count=0, cause=cause)
+    elif depends or any(target.needs_accelerator for target in choice[True].targets):
+        accelerator = probe()
+    else:
+        accelerator = Probe(kind=None, name=None, count=0, cause="")
+    asked = choice[not accelerator.cause]
+    if accelerator.name:
+        print(f"Accelerator: {accelerator.name}.", flush=True)
+    elif accelerator.cause:
+        print(f"No accelerator: {accelerator.cause}.", flush=True)
+        if depends:
+            print(f"So this sweep compares {asked.baseline} with {asked.challenger} instead.", flush=True)
+        print(
+            "To compare with a GPU, run the same command where torch sees one (python -c 'import torch; "
+            "print(torch.accelerator.is_available())'), or on a cluster: ray submit cluster.yaml sweep.py.",
+            flush=True,
+        )
+    if executor is None:
+        _refuse_equal(asked)
+    return asked, accelerator
+
+
+def _refuse_equal(asked: Sweep) -> None:
+    """Refuse to compare a target with itself under another name."""
+    from runner.environment import usable_cores
+    from sweeps.errors import InputError
+
+    cores = usable_cores()
+    rivals = [asked.target(name) for name in (asked.baseline, asked.challenger)]
+    if len({(t.device, cores if t.threads == "all" else t.threads) for t in rivals}) == 1:
+        raise InputError(
+            f"nothing to compare: {asked.baseline} and {asked.challenger} are the same on this machine, which has "
+            f"{cores} usable core{'s' if cores > 1 else ''} and no accelerator in question"
+        )
+
+
+def _measure(
+    asked: Sweep,
+    todo: list[list[Trial]],
+    kept: Store,
+    executor: Executor | None,
+    source: str | None,
+    *,
+    absence: str,
+    wait_s: float,
+) -> Mapping[str, int]:
+    """Run what is open; return how many trials of the sweep have which final status."""
+    from collections import Counter
+
+    from rich.console import Console
+
+    from runner.environment import code_version
+    from runner.progress import Progress
+    from runner.run import run
+    from runner.store import code_versions
+    from sweeps.study import LOG
+
+    count = sum(len(pair) for pair in todo)
+    print(f"{asked.name}: {asked.size} trials, {asked.size - count} done before, {count} to run.", flush=True)
+    version = code_version(source)
+    if others := code_versions(kept.folder) - {version}:
+        print(f"Warning: older rows come from other measuring code ({', '.join(sorted(others))}).", flush=True)
+    if executor is None:
+        return Counter(kept.final(t.trial_id)[0] for pair in asked.pairs() for t in pair)
+    _end_on_signals()
+    with Progress(Console(), kept.folder / LOG, total=count) as progress:
+        outcome = run(
+            asked, todo, kept, executor, progress, code_version=version, wait_s=wait_s, absence=absence
+        )
+    counted = ", ".join(f"{number} {status or 'not run'}" for status, number in sorted(outcome.statuses.items()))
+    print(f"{asked.size} trials: {counted}.", flush=True)
+    return outcome.statuses
+
+
+def _report(folder: Path) -> None:
+    """Write the report and end with its verdict."""
+    from analysis.report import write
+
+    written = write(folder)
+    for warning in written.warnings:
+        print(f"Warning: {warning}", flush=True)
+    for sentence in written.sentences:
+        print(sentence, flush=True)
+    print(f"Report: {folder / 'report.html'}", flush=True)
+
+
+def _exit_code(statuses: Mapping[str, int]) -> int:
+    from sweeps.record import FAILED
+
+    return 3 if any(statuses.get(status) for status in FAILED) else 0
+
+
+def _statuses(text: str) -> frozenset[str]:
+    from sweeps.errors import InputError, did_you_mean
+    from sweeps.record import STATUSES
+
+    asked = [each for each in text.split(",") if each]
+    for each in asked:
+        if each not in STATUSES:
+            raise InputError(
+                f"--retry {each}: no such status; {', '.join(STATUSES)}.{did_you_mean(each, STATUSES)}"
+            )
+    return frozenset(asked)
+
+
+def _end_on_signals() -> None:
+    """Make a hang-up or a polite kill end the run as Ctrl-C does: in good order."""
+
+    def end(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
+
+
+if __name__ == "__main__":
+    app()

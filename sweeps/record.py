@@ -1,0 +1,192 @@
+"""A record: what a trial answers. One flat row, whatever happened; a failure is a row too.
+
+Schema history (`schema_version`):
+    1  first version
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from sweeps.workload import Value
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA_VERSION = 1
+
+STATUSES = (
+    "ok",
+    "oom",
+    "timeout",
+    "error",
+    "crashed",
+    "invalid",
+    "node_lost",
+    "unavailable",
+    "skipped_larger",
+)
+#: Final answers. A trial whose final row has another status is asked again by the next run.
+DONE = frozenset({"ok", "oom", "timeout", "error", "crashed", "invalid", "skipped_larger"})
+#: Statuses that make a finished sweep end with exit code 3.
+FAILED = frozenset({"error", "crashed", "timeout", "node_lost", "invalid"})
+
+
+def _asked(arrow: str, meaning: str) -> Any:
+    """A column that every row has."""
+    return field(metadata={"arrow": arrow, "unit": "", "meaning": meaning})
+
+
+def _answered(arrow: str, meaning: str, *, unit: str = "", default: Any = None) -> Any:
+    """A column that a row may not have an answer for."""
+    return field(default=default, metadata={"arrow": arrow, "unit": unit, "meaning": meaning})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One row. None is "not known", and `null_reasons` says why; `parameters` become columns of their own."""
+
+    schema_version: int = _answered("int64", "version of this row's columns", default=SCHEMA_VERSION)
+    sweep: str = _asked("string", "name of the sweep")
+    trial_id: str = _asked("string", "identity of what was asked")
+    config_id: str = _asked("string", "identity of the configuration")
+    pair_id: str = _asked("string", "identity of configuration and pass")
+    pair_order: int = _asked("int64", "place within the pair, from 0")
+    paired: bool = _asked("bool", "the targets of the pair ran back to back on one node")
+    pass_index: int = _asked("int64", "replicate, from 0")
+    rung: str = _asked("string", "part of the work that was timed; e2e is the whole step")
+    attempt: int = _answered("int64", "how often this trial has been run, from 1; the highest is final", default=1)
+
+    workload: str = _asked("string", "family, or the user's own FILE.py:factory")
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+
+    target: str = _asked("string", "named way to run")
+    device: str | None = _answered("string", "device that was used: cpu, cuda, mps; what was asked if none was")
+    threads_requested: int | None = _answered("int64", "CPU threads asked for, with all resolved on the node")
+    threads_observed: int | None = _answered("int64", "CPU threads that torch had")
+    start_method: str | None = _answered("string", "how the trial's process began: fork or spawn")
+
+    status: str = _asked("string", "; ".join(STATUSES))
+    error_type: str | None = _answered("string", "class of the error, or the signal")
+    error_message: str | None = _answered("string", "what went wrong, with the traceback of an error")
+    deadline_s: float | None = _answered("double", "the trial was stopped after this time", unit="s")
+    null_reasons: Mapping[str, str] | None = _answered("map<string, string>", "why a column of this row is null")
+
+    step_times_s: list[float] | None = _answered(
+        "list<double>", "time per step, one value a block: block wall time / steps_per_block", unit="s"
+    )
+    steps_per_block: int | None = _answered("int64", "steps timed together")
+    warmup_steps: int | None = _answered("int64", "steps before the first timed block, the first step included")
+    warmup_s: float | None = _answered("double", "time of the warm-up, the first step included", unit="s")
+    process_start_s: float | None = _answered(
+        "double", "from asking for a process to the trial's first line in it", unit="s"
+    )
+    first_step_s: float | None = _answered("double", "time of the first step", unit="s")
+    epoch_times_s: list[float] | None = _answered("list<double>", "whole training: time of each epoch", unit="s")
+    loss_by_epoch: list[float] | None = _answered("list<double>", "whole training: mean loss of each epoch")
+    loss_step_1: float | None = _answered("double", "loss of the first step")
+    loss_step_10: float | None = _answered("double", "loss of the tenth step")
+
+    flops_per_step: float | None = _answered("double", "floating point operations a step", unit="FLOP")
+    h2d_bytes_per_step: float | None = _answered("double", "bytes copied from host to device a step", unit="B")
+    parameter_bytes: float | None = _answered("double", "size of the model's parameters", unit="B")
+
+    peak_memory_bytes: int | None = _answered("int64", "highest resident memory of the process", unit="B")
+    cpu_time_s: float | None = _answered("double", "CPU time of the process, user and system", unit="s")
+    involuntary_switches: int | None = _answered("int64", "times the process was taken off its CPU")
+
+    host: str | None = _answered("string", "name of the machine")
+    node_id: str | None = _answered("string", "Ray's identity of the node")
+    cpu_model: str | None = _answered("string", "name of the CPU")
+    cores_logical: int | None = _answered("int64", "logical CPUs of the machine")
+    cores_physical: int | None = _answered("int64", "physical cores of the machine")
+    cores_usable: int | None = _answered("int64", "what `threads: all` means on this node")
+    memory_bytes: int | None = _answered("int64", "memory of the machine", unit="B")
+    gpu_name: str | None = _answered("string", "name of the accelerator that was used")
+    gpu_memory_bytes: int | None = _answered("int64", "memory of the accelerator that was used", unit="B")
+    torch: str | None = _answered("string", "version of torch")
+    cuda: str | None = _answered("string", "CUDA or ROCm version of the torch build")
+    python: str | None = _answered("string", "version of Python")
+    ray: str | None = _answered("string", "version of Ray; null without Ray")
+    os: str | None = _answered("string", "operating system")
+    code_version: str | None = _answered("string", "hash of the code that measured, the workload's file included")
+
+    started_at: datetime | None = _answered("timestamp[us, UTC]", "when the trial began, by its own node's clock")
+    finished_at: datetime | None = _answered("timestamp[us, UTC]", "when the trial ended")
+
+    def row(self) -> dict[str, Any]:
+        """Return the flat row: every column by name, parameters in their place."""
+        flat: dict[str, Any] = {}
+        for each in dataclasses.fields(self):
+            value = getattr(self, each.name)
+            if each.name == "parameters":
+                flat |= {name: _stored(v) for name, v in value.items()}
+            else:
+                flat[each.name] = value
+        return flat
+
+
+#: Names that a parameter cannot have.
+COLUMNS = frozenset(each.name for each in dataclasses.fields(Record))
+
+
+def schema(parameters: Iterable[Mapping[str, Value]]) -> pa.Schema:
+    """Return the Arrow schema of rows with these parameters; units and meanings stand in the field metadata.
+
+    Args:
+        parameters: The parameters of each row. A column is int64, or double once a value is a float, or
+            string once a value is text or a truth value.
+    """
+    import pyarrow as pa
+
+    arrow: dict[str, pa.DataType] = {
+        "int64": pa.int64(),
+        "double": pa.float64(),
+        "string": pa.string(),
+        "bool": pa.bool_(),
+        "list<double>": pa.list_(pa.float64()),
+        "map<string, string>": pa.map_(pa.string(), pa.string()),
+        "timestamp[us, UTC]": pa.timestamp("us", tz="UTC"),
+    }
+    own: dict[str, str] = {}
+    for row in parameters:
+        for name, value in row.items():
+            own[name] = max(own.get(name, ""), _arrow_of(value), key=("", "int64", "double", "string").index)
+    fields = []
+    for each in dataclasses.fields(Record):
+        if each.name == "parameters":
+            fields += [pa.field(n, arrow[t], metadata={"meaning": "parameter of the workload"}) for n, t in own.items()]
+            continue
+        about = {key: each.metadata[key] for key in ("unit", "meaning") if each.metadata[key]}
+        fields.append(pa.field(each.name, arrow[each.metadata["arrow"]], metadata=about))
+    return pa.schema(fields, metadata={"schema_version": str(SCHEMA_VERSION)})
+
+
+def table(records: list[Record]) -> pa.Table:
+    """Return records as an Arrow table, one row each."""
+    import pyarrow as pa
+
+    rows = [record.row() for record in records]
+    described = schema(record.parameters for record in records)
+    for each in described:
+        if each.type == pa.string():  # a column can be text in one row and a number in another
+            for row in rows:
+                value = row.get(each.name)
+                row[each.name] = value if value is None else str(value)
+    for row in rows:
+        if row["null_reasons"] is not None:
+            row["null_reasons"] = list(row["null_reasons"].items())
+    return pa.Table.from_pylist(rows, schema=described)
+
+
+def _stored(value: Value) -> int | float | str:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _arrow_of(value: Value) -> str:
+    stored = _stored(value)
+    return "int64" if isinstance(stored, int) else "double" if isinstance(stored, float) else "string"

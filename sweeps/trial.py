@@ -1,0 +1,83 @@
+"""A trial: one configuration on one target in one pass, run by one fresh process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sweeps.target import Target
+from sweeps.workload import Value, short_name
+
+HEADLINE = "e2e"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """What is asked of one process. It holds no answer and no place to run.
+
+    Attributes:
+        sweep: Name of the sweep.
+        workload: A family, or `FILE.py:factory` (absolute) or `package.module:factory`.
+        parameters: Every parameter of the workload, axis values included.
+        target: How to run it.
+        pass_index: Which replicate, from 0.
+        pair_order: Place within the pair, from 0.
+        paired: Whether the targets of a pair run back to back on one node.
+        seed: Seed of weights and data.
+        deadline_s: Seconds after which the trial is stopped.
+        rung: Which part of the work is timed; `e2e` is the whole step.
+    """
+
+    sweep: str
+    workload: str
+    parameters: Mapping[str, Value]
+    target: Target
+    pass_index: int
+    pair_order: int
+    paired: bool
+    seed: int
+    deadline_s: float
+    rung: str = HEADLINE
+
+    @property
+    def config_id(self) -> str:
+        """Identity of the configuration: the workload with every parameter fixed."""
+        return _digest(self._configuration())
+
+    @property
+    def pair_id(self) -> str:
+        """Identity of the pair: the configuration in one pass."""
+        return _digest({"configuration": self._configuration(), "pass": self.pass_index})
+
+    @property
+    def trial_id(self) -> str:
+        """Identity of what is asked, not of where or when: asking twice runs once."""
+        return _digest(
+            {
+                "configuration": self._configuration(),
+                "pass": self.pass_index,
+                "rung": self.rung,
+                "target": self.target.model_dump(),
+            }
+        )
+
+    @property
+    def label(self) -> str:
+        """A short name for people: workload, parameters, target, pass."""
+        sizes = " ".join(f"{name}={value}" for name, value in self.parameters.items())
+        return f"{short_name(self.workload)} {sizes} on {self.target.name}, pass {self.pass_index + 1}"
+
+    def _configuration(self) -> dict[str, Any]:
+        return {
+            "workload": short_name(self.workload),
+            "parameters": dict(self.parameters),
+            "seed": self.seed,
+        }
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
