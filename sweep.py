@@ -61,17 +61,13 @@ def main(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the sweep: passes=5, axes.width=64,256."),
     ] = None,
-    targets: Annotated[
-        str, typer.Option(metavar="A,B", help="Compare these: cpu, cpu-1, cpu-N, gpu, cuda, mps.")
-    ] = "",
+    targets: Annotated[str, typer.Option(metavar="A,B", help="Compare these: cpu, cpu-1, cpu-N, gpu, cuda, mps.")] = "",
     show_list: Annotated[bool, typer.Option("--list", help="Show the sweeps that ship, and stop.")] = False,
     address: Annotated[
         str | None, typer.Option(metavar="ADDR", help="A running Ray, as ray.init takes it; auto finds it.")
     ] = None,
     local: Annotated[bool, typer.Option("--local", help="Without Ray, one trial after another.")] = False,
-    retry: Annotated[
-        str, typer.Option(metavar="STATUS,...", help="Ask trials with these final statuses again.")
-    ] = "",
+    retry: Annotated[str, typer.Option(metavar="STATUS,...", help="Ask trials with these final statuses again.")] = "",
     wait: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="On a cluster: wait this long for missing nodes.")
     ] = 300.0,
@@ -85,13 +81,24 @@ def main(
 
     try:
         code = _run(
-            sweep, out, settings or [], targets, address=address, local=local, retry=retry, wait_s=wait, report=report
+            sweep,
+            out,
+            settings or [],
+            targets,
+            address=address,
+            local=local,
+            retry=retry,
+            wait_s=wait,
+            report=report,
         )
     except CrossoverError as error:
         print(f"sweep.py: {error}", file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
-        print("Interrupted. Everything that was reported is kept; the same command runs the rest.", file=sys.stderr)
+        print(
+            "Interrupted. Everything that was reported is kept; the same command runs the rest.",
+            file=sys.stderr,
+        )
         code = 130
     raise typer.Exit(code)
 
@@ -225,9 +232,7 @@ def _measure(
         return Counter(kept.final(t.trial_id)[0] for pair in asked.pairs() for t in pair)
     _end_on_signals()
     with Progress(Console(), kept.folder / LOG, total=count) as progress:
-        outcome = run(
-            asked, todo, kept, executor, progress, code_version=version, wait_s=wait_s, absence=absence
-        )
+        outcome = run(asked, todo, kept, executor, progress, code_version=version, wait_s=wait_s, absence=absence)
     counted = ", ".join(f"{number} {status or 'not run'}" for status, number in sorted(outcome.statuses.items()))
     print(f"{asked.size} trials: {counted}.", flush=True)
     return outcome.statuses
@@ -258,16 +263,14 @@ def _statuses(text: str) -> frozenset[str]:
     asked = [each for each in text.split(",") if each]
     for each in asked:
         if each not in STATUSES:
-            raise InputError(
-                f"--retry {each}: no such status; {', '.join(STATUSES)}.{did_you_mean(each, STATUSES)}"
-            )
+            raise InputError(f"--retry {each}: no such status; {', '.join(STATUSES)}.{did_you_mean(each, STATUSES)}")
     return frozenset(asked)
 
 
 def _end_on_signals() -> None:
     """Make a hang-up or a polite kill end the run as Ctrl-C does: in good order."""
 
-    def end(number: int, frame: object) -> None:
+    def end(*_: object) -> None:
         raise KeyboardInterrupt
 
     for number in (signal.SIGTERM, signal.SIGHUP):

@@ -105,7 +105,7 @@ def _begin(request: str, nursery: int, answer_fd: int, output_fd: int, *, fork: 
         else:
             _spawn(request, answer_fd)
         code = 0
-    except BaseException:
+    except BaseException:  # noqa: BLE001  (the parent reads it from the output; nothing may escape into its code)
         import traceback
 
         traceback.print_exc()

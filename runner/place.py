@@ -45,18 +45,14 @@ class Place:
         return Cluster(self.address, accelerators=accelerators, source=source)
 
 
-def choose_place(
-    address: str | None, *, local: bool, environment: Mapping[str, str] = os.environ
-) -> Place:
+def choose_place(address: str | None, *, local: bool, environment: Mapping[str, str] = os.environ) -> Place:
     """Choose where to run: what was asked first, then what the environment says, then this machine."""
     if local:
         return Place(kind="local", address=None, sentence="Runs on this machine without Ray (--local).")
     if address:
         return Place(kind="cluster", address=address, sentence=f"Runs on the Ray cluster {address} (--address).")
     if found := environment.get("RAY_ADDRESS"):
-        return Place(
-            kind="cluster", address=found, sentence=f"Runs on the Ray cluster {found} (RAY_ADDRESS is set)."
-        )
+        return Place(kind="cluster", address=found, sentence=f"Runs on the Ray cluster {found} (RAY_ADDRESS is set).")
     if environment.get("SWEEP_HOME"):
         return Place(
             kind="cluster",

@@ -146,7 +146,7 @@ def attend(
     Returns:
         Columns of a record, all but those that only the driver knows. Never raises for what a trial does.
     """
-    global _nursery
+    global _nursery  # noqa: PLW0603  (one nursery a process is the point)
     started = datetime.now(UTC).isoformat()
     if _nursery is not None and _nursery.start_method != start_method:
         close()
@@ -166,7 +166,7 @@ def attend(
 
 def close() -> None:
     """End the nursery of this process, if it has one."""
-    global _nursery
+    global _nursery  # noqa: PLW0603  (one nursery a process is the point)
     if _nursery is not None:
         _nursery.close()
         _nursery = None

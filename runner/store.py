@@ -6,11 +6,9 @@ full; so there are few files, and at any moment each is whole.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import time
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -75,7 +73,7 @@ class Store:
         beside = self.folder / f"{_UNFINISHED}{self._part.name}"
         try:
             pq.write_table(table(self._open), beside)
-            os.replace(beside, self._part)
+            beside.replace(self._part)
         except OSError as error:
             raise StudyError(
                 f"{self._part}: cannot be written: {error.strerror}; what was reported before is safe, "
@@ -139,4 +137,4 @@ def _final_rows(folder: Path) -> tuple[list[str], dict[str, tuple[str, int, str]
 def _replace(path: Path, content: bytes) -> None:
     beside = path.with_name(f"{_UNFINISHED}{path.name}")
     beside.write_bytes(content)
-    os.replace(beside, path)
+    beside.replace(path)

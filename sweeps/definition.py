@@ -202,23 +202,22 @@ class Sweep(BaseModel):
         for index in range(self.passes):
             order = random.Random(f"{self.seed}/{index}")
             for parameters in order.sample(configurations, len(configurations)):
-                plan.append(
-                    [
-                        Trial(
-                            sweep=self.name,
-                            workload=self.workload,
-                            parameters=parameters,
-                            target=target,
-                            pass_index=index,
-                            pair_order=place,
-                            paired=self.pairing == "same_node",
-                            seed=self.seed,
-                            deadline_s=self.deadline_s,
-                        )
-                        for place, target in enumerate(order.sample(self.targets, len(self.targets)))
-                    ]
-                )
+                targets = order.sample(self.targets, len(self.targets))
+                plan.append([self._trial(parameters, index, target, place) for place, target in enumerate(targets)])
         return plan
+
+    def _trial(self, parameters: Mapping[str, Value], pass_index: int, target: Target, place: int) -> Trial:
+        return Trial(
+            sweep=self.name,
+            workload=self.workload,
+            parameters=parameters,
+            target=target,
+            pass_index=pass_index,
+            pair_order=place,
+            paired=self.pairing == "same_node",
+            seed=self.seed,
+            deadline_s=self.deadline_s,
+        )
 
     def joined_with(self, older: Sweep) -> Sweep:
         """Return this sweep widened by what an older run of the same study asked.
@@ -232,9 +231,7 @@ class Sweep(BaseModel):
         axes = {name: sorted({*older.axes[name], *values}, key=_numbers_first) for name, values in self.axes.items()}
         names = [target.name for target in self.targets]
         targets = [*self.targets, *(t for t in older.targets if t.name not in names)]
-        return self.model_copy(
-            update={"axes": axes, "targets": targets, "passes": max(self.passes, older.passes)}
-        )
+        return self.model_copy(update={"axes": axes, "targets": targets, "passes": max(self.passes, older.passes)})
 
     def dump(self) -> str:
         """Return the sweep as the YAML text that `read` takes."""
@@ -314,10 +311,10 @@ class _Loader(yaml.SafeLoader):
     """Plain YAML only: no aliases, which can grow without bound, and no key twice, which hides a value."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):  # type: ignore[no-untyped-call]
+        if self.check_event(yaml.AliasEvent):
             event = self.peek_event()  # type: ignore[no-untyped-call]
             raise yaml.constructor.ConstructorError(None, None, "aliases (*name) are not allowed", event.start_mark)
-        return super().compose_node(parent, index)  # type: ignore[no-any-return, no-untyped-call]
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()

@@ -1,9 +1,9 @@
 """A study: the folder in which a sweep keeps its answers. Where things lie, and reading that forgives.
 
-    trials/*.parquet   the records, and nothing else
-    sweep.yaml         the resolved sweep: axis, targets, how many trials were planned
-    report.html, report.md, crossovers.json, charts/
-    log.txt            what happened while it ran
+trials/*.parquet   the records, and nothing else
+sweep.yaml         the resolved sweep: axis, targets, how many trials were planned
+report.html, report.md, crossovers.json, charts/
+log.txt            what happened while it ran
 """
 
 from __future__ import annotations

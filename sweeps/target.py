@@ -56,6 +56,5 @@ def expand(shorthand: str) -> dict[str, Any]:
     if found := re.fullmatch(r"cpu-([1-9][0-9]{0,3})", shorthand):
         return {"name": shorthand, "device": "cpu", "threads": int(found[1])}
     raise ValueError(
-        f"{shorthand!r} is not a target; {SHORTHANDS}, or a mapping such as "
-        "{name: half, device: cpu, threads: 8}"
+        f"{shorthand!r} is not a target; {SHORTHANDS}, or a mapping such as {{name: half, device: cpu, threads: 8}}"
     )

@@ -131,9 +131,7 @@ def complete(workload: str, given: Mapping[str, Value], axes: tuple[str, ...]) -
             )
         minimum = known[name].minimum
         if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-            raise InputError(
-                f"{where}: {value!r} is not allowed; {name} of {workload} is a whole number >= {minimum}"
-            )
+            raise InputError(f"{where}: {value!r} is not allowed; {name} of {workload} is a whole number >= {minimum}")
     values = {name: given.get(name, parameter.default) for name, parameter in known.items()}
     if workload == "linear" and values["batch_size"] > values["rows"]:  # type: ignore[operator]
         raise InputError(

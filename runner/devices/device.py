@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import torch
@@ -92,14 +93,12 @@ def open_device(kind: str) -> Device:
 
 def absence() -> str:
     """Say why this process has no accelerator: the build of torch, the driver, or the environment."""
-    hidden = [
-        name for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES") if os.environ.get(name) in ("", "-1")
-    ]
+    hidden = [name for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES") if os.environ.get(name) in ("", "-1")]
     version = importlib.metadata.version("torch")
     if torch.version.cuda is None and torch.version.hip is None:
         return f"no CUDA device: this torch {version} is a CPU-only build"
     if hidden:
         return f"no CUDA device: {hidden[0]}={os.environ[hidden[0]]!r} hides it"
-    if not os.path.exists("/dev/nvidiactl") and not os.path.exists("/dev/kfd"):
+    if not Path("/dev/nvidiactl").exists() and not Path("/dev/kfd").exists():
         return "no CUDA device: no driver of a GPU is loaded on this machine"
     return f"no CUDA device: torch {version} (CUDA {torch.version.cuda}) finds none; is the driver too old for it?"

@@ -44,7 +44,12 @@ def probe(timeout_s: float = 120.0) -> Probe:
         return Probe(**json.loads(done.stdout.splitlines()[-1]))
     except (subprocess.SubprocessError, OSError, ValueError, IndexError) as error:
         detail = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
-        return Probe(kind=None, name=None, count=0, cause=f"the search for one failed: {detail[-1] if detail else error}")
+        return Probe(
+            kind=None,
+            name=None,
+            count=0,
+            cause=f"the search for one failed: {detail[-1] if detail else error}",
+        )
 
 
 def _look() -> Probe:

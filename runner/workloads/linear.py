@@ -33,9 +33,7 @@ class RandomRows(Dataset[Batch]):
 class Linear:
     """`Linear(features, classes)` trained on random rows."""
 
-    def __init__(
-        self, *, seed: int, rows: int, features: int, classes: int, batch_size: int, epochs: int
-    ) -> None:
+    def __init__(self, *, seed: int, rows: int, features: int, classes: int, batch_size: int, epochs: int) -> None:
         self._seed, self._rows, self._features, self._classes = seed, rows, features, classes
         self._batch_size = batch_size
         self.epochs = epochs
@@ -47,9 +45,7 @@ class Linear:
         """Draw the rows, make the layer, move the layer."""
         del target
         self._device = device
-        self._data = RandomRows(
-            rows=self._rows, features=self._features, classes=self._classes, seed=self._seed
-        )
+        self._data = RandomRows(rows=self._rows, features=self._features, classes=self._classes, seed=self._seed)
         torch.manual_seed(self._seed)
         self._model = nn.Linear(self._features, self._classes).to(device)
         self._criterion = nn.CrossEntropyLoss()
@@ -69,16 +65,14 @@ class Linear:
         inputs, labels = inputs.to(self._device), labels.to(self._device)
         self._optimizer.zero_grad()
         loss: torch.Tensor = self._criterion(self._model(inputs), labels)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         self._optimizer.step()
         loss.item()  # the tutorial prints it: this waits for the device every step
         return loss.detach()
 
     def _loader(self, *, drop_last: bool) -> DataLoader[Batch]:
         shuffle = torch.Generator().manual_seed(self._seed)
-        return DataLoader(
-            self._data, batch_size=self._batch_size, shuffle=True, drop_last=drop_last, generator=shuffle
-        )
+        return DataLoader(self._data, batch_size=self._batch_size, shuffle=True, drop_last=drop_last, generator=shuffle)
 
     def _endless(self) -> Iterator[Batch]:
         loader = self._loader(drop_last=True)  # every timed step does the same work

@@ -5,6 +5,8 @@ The plainest loop in which batch size and width can be varied without a data loa
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 from torch import nn
 
@@ -14,9 +16,7 @@ BATCHES = 8  # of host data, visited in turn
 class Mlp:
     """`depth` hidden layers of `width` units with ReLU, cross entropy, plain SGD."""
 
-    def __init__(
-        self, *, seed: int, features: int, width: int, depth: int, classes: int, batch_size: int
-    ) -> None:
+    def __init__(self, *, seed: int, features: int, width: int, depth: int, classes: int, batch_size: int) -> None:
         self._seed, self._features, self._width, self._depth = seed, features, width, depth
         self._classes, self._batch_size = classes, batch_size
         multiplied = features * width + (depth - 1) * width * width + width * classes
@@ -35,7 +35,7 @@ class Mlp:
         self._labels = torch.randint(self._classes, (rows,), generator=draw).split(self._batch_size)
         torch.manual_seed(self._seed)
         sizes = [self._features, *[self._width] * self._depth]
-        hidden = [layer for size, more in zip(sizes, sizes[1:], strict=False) for layer in (nn.Linear(size, more), nn.ReLU())]
+        hidden = [layer for size, more in itertools.pairwise(sizes) for layer in (nn.Linear(size, more), nn.ReLU())]
         self._model = nn.Sequential(*hidden, nn.Linear(self._width, self._classes)).to(device)
         self._criterion = nn.CrossEntropyLoss()
         self._optimizer = torch.optim.SGD(self._model.parameters(), lr=0.01)
@@ -48,6 +48,6 @@ class Mlp:
         self._next = (self._next + 1) % BATCHES
         self._optimizer.zero_grad()
         loss: torch.Tensor = self._criterion(self._model(inputs), labels)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         self._optimizer.step()
         return loss.detach()
