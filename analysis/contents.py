@@ -1,0 +1,375 @@
+"""What a report says beside its charts, as values: gathered here once, then put on paper by the templates."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.conclusion import PRACTICAL, Conclusion, Group
+from analysis.load import SHORT_RUN_DRIFT, STATUS_WORDS, Study, first_line
+from analysis.rounding import NOTHING, listed, number, percent, seconds, shown
+from analysis.sentence import Topic, ratio, ratio_range
+from sweeps.study import SWEEP
+from sweeps.workload import FAMILIES, short_name
+
+#: A list of sizes or machines longer than this is shortened.
+NAMED = 8
+
+#: Said where nobody may take the report for one about accelerators.
+CPU_ONLY = (
+    "No accelerator took part: every target runs on the CPU. "
+    "The same sweep on a machine with an accelerator, with --targets cpu,gpu, says from what size that one wins."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeRow:
+    """A line of the table of sizes, as text."""
+
+    size: str
+    baseline: str
+    baseline_spread: str
+    challenger: str
+    challenger_spread: str
+    comparison: str
+    comparison_range: str
+    decision: str
+    pairs: str
+    trials: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """A labelled line."""
+
+    label: str
+    value: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """Why trials did not finish: how many of one target, where, and the message."""
+
+    target: str
+    status: str
+    count: int
+    sizes: str
+    hosts: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """Who measured, as text."""
+
+    host: str
+    cpu: str
+    cores: str
+    memory: str
+    accelerator: str
+    software: str
+    code: str
+    trials: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """What is said about one group beside its sentence and chart."""
+
+    group: Group
+    rows: tuple[SizeRow, ...]
+    reasons: tuple[str, ...]
+    thresholds: tuple[Fact, ...]
+
+    @property
+    def any_not_ok(self) -> bool:
+        """Whether the table needs a column for trials that did not finish."""
+        return any(row.trials for row in self.rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """Everything that a report says."""
+
+    study: str
+    asked: str
+    topic: Topic
+    decision_header: str
+    progress: str
+    unfinished: bool
+    note: str
+    sections: tuple[Section, ...]
+    warnings: tuple[str, ...]
+    causes: tuple[Cause, ...]
+    method: tuple[Fact, ...]
+    targets: tuple[Fact, ...]
+    machines: tuple[Machine, ...]
+    commands: tuple[str, ...]
+
+
+def gather(study: Study, conclusion: Conclusion) -> Contents:
+    """Collect everything that a report says beside its charts."""
+    sweep = study.sweep
+    topic = conclusion.groups[0].topic
+    missing = study.planned - len(study.frame)
+    return Contents(
+        study=study.name,
+        asked=sweep.question,
+        topic=topic,
+        decision_header=(f"{topic.challenger} {topic.faster}?" if topic.margin > 0 else "faster"),
+        progress=_progress(study),
+        unfinished=missing > 0 or set(study.by_status) != {"ok"},
+        note="" if any(target.needs_accelerator for target in sweep.targets) else CPU_ONLY,
+        sections=tuple(
+            Section(
+                group=group,
+                rows=tuple(
+                    _size_row(dict(zip(group.sizes.columns, row, strict=True)), group.topic)
+                    for row in group.sizes.itertuples(index=False, name=None)
+                ),
+                reasons=tuple(str(reason) for reason in group.crossover["reasons"]),
+                thresholds=_thresholds(group),
+            )
+            for group in conclusion.groups
+        ),
+        warnings=study.warnings,
+        causes=_causes(study),
+        method=_method(study),
+        targets=_targets(study),
+        machines=_machines(study.frame),
+        commands=_commands(study),
+    )
+
+
+def _progress(study: Study) -> str:
+    counts = study.by_status
+    text = f"{counts.get('ok', 0)} of {study.planned} planned trials finished"
+    failed = [f"{count} {status}" for status, count in counts.items() if status != "ok"]
+    missing = study.planned - len(study.frame)
+    if missing > 0:
+        failed.append(f"{missing} not run yet: the same command again measures them")
+    return text + (f" ({', '.join(failed)})" if failed else "") + "."
+
+
+def _size_row(row: Mapping[str, Any], topic: Topic) -> SizeRow:
+    known = str(row["known_sign"] or "")
+    trials = {topic.baseline: str(row["baseline_status"]), topic.challenger: str(row["challenger_status"])}
+    return SizeRow(
+        size=number(float(row[topic.axis])),
+        baseline=seconds(row["baseline_s"]),
+        baseline_spread=_spread(row["baseline_low_s"], row["baseline_high_s"]),
+        challenger=seconds(row["challenger_s"]),
+        challenger_spread=_spread(row["challenger_low_s"], row["challenger_high_s"]),
+        comparison=ratio(row["log_ratio"], topic) if math.isfinite(row["log_ratio"]) else known or NOTHING,
+        comparison_range=ratio_range(row["log_ratio_low"], row["log_ratio_high"], topic),
+        decision=_decision(str(row["state"]), topic),
+        pairs=str(int(row["pairs"])),
+        trials="; ".join(f"{name}: {text}" for name, text in trials.items() if not re.fullmatch(r"(\d+ )?ok", text)),
+    )
+
+
+def _spread(low_s: float, high_s: float) -> str:
+    return f"{seconds(low_s)} to {seconds(high_s)}" if math.isfinite(low_s) and low_s < high_s else ""
+
+
+def _decision(state: str, topic: Topic) -> str:
+    if topic.margin > 0:
+        words = {"baseline": "no", "challenger": "yes"}
+    else:
+        words = {"baseline": topic.baseline, "challenger": topic.challenger}
+    return (words | {"undecided": "too close to call", "unknown": "not known"})[state]
+
+
+def _thresholds(group: Group) -> tuple[Fact, ...]:
+    """State the other things that people mean by a threshold, from the same rows (statistics: section 8)."""
+    topic = group.topic
+    limit = math.log1p(-topic.margin)
+    sizes = [float(size) for size in group.sizes[topic.axis]]
+    decided = [str(state) for state in group.sizes["state"]]
+    known = [state != "unknown" for state in decided]
+    wins = [
+        value < limit if math.isfinite(value) else state == "challenger"
+        for value, state in zip(group.sizes["log_ratio"], decided, strict=True)
+    ]
+    tested = [(size, win, state) for size, win, state, ok in zip(sizes, wins, decided, known, strict=True) if ok]
+    first = next((size for size, win, _ in tested if win), None)
+    sure = next((size for size, _, state in tested if state == "challenger"), None)
+    lasting = None
+    for size, win, _ in reversed(tested):
+        if not win:
+            break
+        lasting = size
+    smallest = tested[0][0] if tested else None
+
+    def said(size: float | None) -> str:
+        if size is None:
+            return "none in the range"
+        at = f"{topic.axis} {number(size)}"
+        return f"at or below {at}, the smallest size compared" if size == smallest else at
+
+    other = "any win at all" if topic.margin > 0 else f"a practical win, at least {percent(PRACTICAL)} faster"
+    return (
+        Fact(label=f"first size at which {topic.challenger} was {topic.faster}", value=said(first)),
+        Fact(label="first size at which that is beyond the noise", value=said(sure)),
+        Fact(label="smallest size from which it was so at every larger one", value=said(lasting)),
+        Fact(label=other, value=group.practical),
+    )
+
+
+def _causes(study: Study) -> tuple[Cause, ...]:
+    axis = study.sweep.axis
+    failed = study.frame[study.frame["status"] != "ok"]
+    failed = failed.assign(cause=failed["error_message"].map(first_line))
+    causes = [
+        Cause(
+            target=str(target),
+            status=str(status),
+            count=len(rows),
+            sizes=listed([number(float(size)) for size in sorted(rows[axis].unique())], NAMED),
+            hosts=listed(sorted(rows["host"].dropna().unique()), NAMED) or NOTHING,
+            message=str(cause) or STATUS_WORDS.get(str(status), ""),
+        )
+        for (target, status, cause), rows in failed.groupby(["target", "status", "cause"])
+    ]
+    return tuple(sorted(causes, key=lambda cause: -cause.count))
+
+
+def _method(study: Study) -> tuple[Fact, ...]:
+    sweep, frame = study.sweep, study.frame
+    ok = frame[frame["status"] == "ok"]
+    family = FAMILIES.get(sweep.workload)
+    defaults = {name: parameter.default for name, parameter in family.parameters.items()} if family else {}
+    fixed = {name: value for name, value in (defaults | sweep.parameters).items() if name not in sweep.axes}
+    workload = short_name(sweep.workload) + (f": {family.summary}" if family else "")
+    blocks = ok["step_times_s"].dropna().map(len)
+    timed = (
+        f"{_span(blocks)} blocks of {_span(ok['steps_per_block'])} steps a trial, after {_span(ok['warmup_steps'])} "
+        "steps of warm-up; the median over the blocks is the trial's time"
+        if len(ok)
+        else "no trial finished"
+    )
+    pairing = {
+        "same_node": "both targets back to back on one machine, in random order",
+        "by_target": "each target where it can run; the two are not paired",
+    }[sweep.pairing]
+    drift = (
+        f"{percent(study.drift)}: the whole sweep lasted minutes, so its passes share a drift they cannot show"
+        if study.drift == SHORT_RUN_DRIFT
+        else "1 % up to 5 pairs a size, 2 % above"
+    )
+    started = sorted(ok["start_method"].dropna().unique())
+    begun, ended = frame["started_at"].min(), frame["finished_at"].max()
+    facts = {
+        "workload": workload,
+        "fixed parameters": ", ".join(f"{name} = {shown(value)}" for name, value in fixed.items()) or "none",
+        **{f"axis {name}": listed([shown(v) for v in values], most=40) for name, values in sweep.axes.items()},
+        "passes": f"{sweep.passes}; each visits every configuration once, in random order",
+        "pairs": pairing,
+        "process": f"a fresh one for each trial ({listed(started) or 'not known'})",
+        "timed": timed,
+        "deadline": f"{number(sweep.deadline_s)} s a trial",
+        "margin": (
+            f"{percent(sweep.margin)}: {sweep.challenger} has to be at least that much faster"
+            if sweep.margin > 0
+            else "none: any difference counts"
+        ),
+        "seed": str(sweep.seed),
+        "drift allowance": drift,
+        "measured": (
+            "not known"
+            if pd.isna(begun) or pd.isna(ended)
+            else f"{begun:%Y-%m-%d %H:%M:%S} to {ended:%Y-%m-%d %H:%M:%S} UTC"
+        ),
+    }
+    return tuple(Fact(label=label, value=value) for label, value in facts.items())
+
+
+def _span(values: pd.Series[Any]) -> str:
+    known = values.dropna()
+    if known.empty:
+        return "an unknown number of"
+    low, high = int(known.min()), int(known.max())
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _targets(study: Study) -> tuple[Fact, ...]:
+    roles = {study.sweep.baseline: "baseline", study.sweep.challenger: "challenger"}
+    facts = []
+    for target in study.sweep.targets:
+        ok = study.frame[(study.frame["target"] == target.name) & (study.frame["status"] == "ok")]
+        asked = f"device {target.device}, threads {target.threads}"
+        devices = listed(sorted(ok["device"].dropna().unique()))
+        threads = _span(ok["threads_observed"])
+        used = f"; ran on {devices} with {threads} thread{'s' * (threads != '1')}" if len(ok) else "; no trial finished"
+        role = f"{roles[target.name]}: " if target.name in roles else ""
+        facts.append(Fact(label=target.name, value=f"{role}{asked}{used}"))
+    return tuple(facts)
+
+
+def _machines(frame: pd.DataFrame) -> tuple[Machine, ...]:
+    columns = [
+        "cpu_model",
+        "cores_usable",
+        "cores_physical",
+        "memory_bytes",
+        "os",
+        "python",
+        "torch",
+        "ray",
+        "code_version",
+    ]
+    known = frame[frame["host"].notna()]
+    machines = []
+    for (host, *_), rows in known.groupby(["host", *columns], dropna=False, sort=True):
+        first = rows.iloc[0]
+        seen = rows.dropna(subset=["gpu_name"])
+        cuda = listed(sorted(rows["cuda"].dropna().unique()))
+        machines.append(
+            Machine(
+                host=str(host),
+                cpu=_text(first["cpu_model"]),
+                cores=f"{_text(first['cores_usable'])} usable, {_text(first['cores_physical'])} physical",
+                memory=_gib(first["memory_bytes"]),
+                accelerator="; ".join(
+                    sorted(
+                        {
+                            f"{name}, {_gib(size)}"
+                            for name, size in zip(seen["gpu_name"], seen["gpu_memory_bytes"], strict=True)
+                        }
+                    )
+                )
+                or "none used",
+                software=(
+                    f"{_text(first['os'])}, Python {_text(first['python'])}, torch {_text(first['torch'])}"
+                    + (f", CUDA {cuda}" if cuda else "")
+                    + (f", Ray {first['ray']}" if pd.notna(first["ray"]) else ", without Ray")
+                ),
+                code=_text(first["code_version"]),
+                trials=len(rows),
+            )
+        )
+    return tuple(machines)
+
+
+def _text(value: object) -> str:
+    if value is None or pd.isna(value):  # type: ignore[call-overload]  # a scalar of any column
+        return "not known"
+    return str(int(value)) if isinstance(value, float) else str(value)
+
+
+def _gib(size_bytes: float) -> str:
+    return "not known" if pd.isna(size_bytes) else f"{size_bytes / 2**30:.3g} GiB"
+
+
+def _commands(study: Study) -> tuple[str, ...]:
+    """Return what repeats the study elsewhere; a path that names this machine's folders is left out."""
+    place = Path(study.folder.name) if study.folder.is_absolute() else study.folder
+    study_folder, asked, again = (shlex.quote(path) for path in (f"{place}", f"{place / SWEEP}", f"{place}-again"))
+    return (f"python sweep.py {asked} --out {again}", f"python -m analysis report {study_folder}")

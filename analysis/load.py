@@ -1,0 +1,239 @@
+"""From a study folder to one value with everything a report needs: the sweep, its rows, and what to doubt."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from analysis.rounding import shown, times
+from sweeps.definition import Sweep
+from sweeps.errors import StudyError
+from sweeps.record import COLUMNS
+from sweeps.study import read_records, read_sweep
+
+#: The column that tells kinds of machine apart; it is made here and only where there is more than one.
+MACHINE = "machine"
+#: A sweep this short has seen only one state of the machine: its passes share a drift that they cannot show.
+SHORT_RUN = timedelta(minutes=10)
+SHORT_RUN_DRIFT = 0.02
+#: Trials of one target and size that differ by more than this factor were not measured under the same conditions.
+UNSTEADY = 2.0
+#: An error message is cut here in running text; the rows keep it whole.
+MESSAGE_CHARACTERS = 160
+
+#: What a status means, for people.
+STATUS_WORDS = {
+    "ok": "finished",
+    "oom": "out of memory",
+    "timeout": "hit the deadline",
+    "error": "error",
+    "crashed": "process died",
+    "invalid": "did not run as asked",
+    "node_lost": "machine lost",
+    "unavailable": "not available",
+    "skipped_larger": "skipped after a smaller size failed",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A study, read.
+
+    Attributes:
+        folder: Where it lies.
+        sweep: What was asked.
+        records: Every row, one an attempt of a trial.
+        frame: One row a trial: that of its highest attempt.
+        warnings: What a reader should know before believing the numbers, a sentence each.
+        group_by: Columns of `frame` that are never averaged over: the other axes, and `machine` where the
+            rows come from more than one kind.
+        drift: Allowance for drift that all sizes share, as `analysis.crossovers` takes it; None is its default.
+    """
+
+    folder: Path
+    sweep: Sweep
+    records: pd.DataFrame
+    frame: pd.DataFrame
+    warnings: tuple[str, ...]
+    group_by: tuple[str, ...]
+    drift: float | None
+
+    @property
+    def name(self) -> str:
+        """The folder's own name."""
+        return self.folder.resolve().name
+
+    @property
+    def planned(self) -> int:
+        """How many trials the sweep plans."""
+        return self.sweep.size
+
+    @property
+    def by_status(self) -> Mapping[str, int]:
+        """How many trials ended how, the most frequent first."""
+        return {str(status): int(count) for status, count in self.frame["status"].value_counts().items()}
+
+    @property
+    def compared(self) -> pd.DataFrame:
+        """The rows that a conclusion may use: where machines are told apart, those whose machine is known."""
+        return self.frame.dropna(subset=[MACHINE]) if MACHINE in self.frame else self.frame
+
+    def absences(self, frame: pd.DataFrame) -> dict[str, str]:
+        """Return why none of these rows is a finished trial, for each of the two targets for which none is."""
+        rivals = (self.sweep.baseline, self.sweep.challenger)
+        rows = {name: frame[frame["target"] == name] for name in rivals}
+        return {name: _why(own) for name, own in rows.items() if not (own["status"] == "ok").any()}
+
+
+def load(folder: Path) -> Study:
+    """Read a study.
+
+    Args:
+        folder: Made by `python sweep.py`; an unfinished sweep is read as far as it got.
+
+    Raises:
+        StudyError: There is no such folder, it holds no study, or no trial has been recorded yet.
+    """
+    sweep = read_sweep(folder)
+    table, warnings = read_records(folder)
+    if table.num_rows == 0:
+        more = f" ({'; '.join(warnings)})" if warnings else ""
+        raise StudyError(f"{folder}: no trial has been recorded yet; run the sweep first{more}")
+    records = table.to_pandas()
+    for column in sorted(COLUMNS - {"parameters", *records.columns}):  # an older file knew less
+        records[column] = None
+    if lacking := [name for name in sweep.axes if name not in records]:
+        raise StudyError(f"{folder}: its rows have no column {lacking[0]}, which is an axis of its sweep.yaml")
+    final = (
+        records.sort_values("attempt", kind="stable", na_position="first")
+        .drop_duplicates("trial_id", keep="last")
+        .reset_index(drop=True)
+    )
+    frame = _with_machine(final, sweep)
+    others = [name for name, values in sweep.axes.items() if name != sweep.axis and len(values) > 1]
+    return Study(
+        folder=folder,
+        sweep=sweep,
+        records=records,
+        frame=frame,
+        warnings=(*warnings, *_doubts(frame, sweep)),
+        group_by=(*others, MACHINE) if MACHINE in frame else tuple(others),
+        drift=SHORT_RUN_DRIFT if _lasted(frame) < SHORT_RUN else None,
+    )
+
+
+def first_line(message: object) -> str:
+    """Return what an error message says, without its traceback and cut to a length that can be read."""
+    lines = [line for line in str(message or "").splitlines() if line.strip()]
+    frames = [index for index, line in enumerate(lines) if line.startswith('  File "')]
+    after = [line for line in lines[frames[-1] :] if not line.startswith(" ")] if frames else lines
+    text = "".join(letter for letter in (after or lines or [""])[0].strip() if letter.isprintable())
+    return text if len(text) <= MESSAGE_CHARACTERS else text[: MESSAGE_CHARACTERS - 1].rstrip() + "…"
+
+
+def kinds_of_machine(frame: pd.DataFrame) -> pd.Series[str]:
+    """Return, for each row, the kind of machine it ran on; null where the row does not say.
+
+    A CPU trial cannot see the GPU of its own node, so the accelerator is taken from whichever trial on the
+    same machine has seen it.
+    """
+    place = frame["host"].astype("string")
+    gpu = frame["gpu_name"].astype("string")
+    seen = gpu.groupby(place).transform("first")
+    cores = frame["cores_usable"].astype("Int64").astype("string")
+    text = frame["cpu_model"].astype("string") + ", " + cores + " cores" + (", " + gpu.fillna(seen)).fillna("")
+    return text.astype(object).where(text.notna(), None)
+
+
+def _with_machine(frame: pd.DataFrame, sweep: Sweep) -> pd.DataFrame:
+    """Add the column `machine` where one target's trials ran on more than one kind."""
+    kinds = kinds_of_machine(frame)
+    ok = frame["status"].eq("ok") & kinds.notna()
+    rivals = (sweep.baseline, sweep.challenger)
+    if all(kinds[ok & frame["target"].eq(name)].nunique() <= 1 for name in rivals):
+        return frame
+    known = frame.assign(kind=kinds)[kinds.notna() & frame["target"].isin(rivals)]
+    sides = known.pivot_table(index="pair_id", columns="target", values="kind", aggfunc="first")
+    # Columns in the order baseline, challenger, so that the label of two machines reads like the question.
+    sides = sides.reindex(columns=list(rivals))
+    if sweep.pairing == "same_node":  # a failed trial that says no machine was where its partner was
+        sides = sides.ffill(axis=1).bfill(axis=1)
+    else:
+        sides = sides.apply(lambda side: side.fillna(side.dropna().iloc[0]) if side.nunique() == 1 else side)
+    labels = sides.apply(lambda row: " against ".join(row.dropna().unique()), axis=1)
+    return frame.assign(**{MACHINE: frame["pair_id"].map(labels)})
+
+
+def _lasted(frame: pd.DataFrame) -> timedelta:
+    if frame["started_at"].isna().all() or frame["finished_at"].isna().all():
+        return timedelta(0)
+    lasted: timedelta = (frame["finished_at"].max() - frame["started_at"].min()).to_pytimedelta()
+    return lasted
+
+
+def _doubts(frame: pd.DataFrame, sweep: Sweep) -> list[str]:
+    """Return what makes rows of one study hard to compare, a sentence each."""
+    doubts = []
+    for column, what in (("code_version", "versions of the measuring code"), ("torch", "versions of torch")):
+        counts = frame[column].dropna().value_counts()
+        if len(counts) > 1:
+            shown = ", ".join(f"{value}: {count} trials" for value, count in counts.items())
+            doubts.append(f"the rows come from {len(counts)} {what} ({shown}); they may not be comparable")
+    if MACHINE in frame:
+        kinds = kinds_of_machine(frame).dropna().unique()
+        doubts.append(
+            f"the trials ran on {len(kinds)} kinds of machine ({'; '.join(sorted(kinds))}); "
+            "each is judged by itself, and trials that say no machine are left out"
+        )
+    elif frame["host"].nunique() > 1 and sweep.pairing == "by_target":
+        doubts.append(
+            "the two targets were not measured back to back on one machine (pairing: by_target), so differences "
+            "between the machines are part of the answer"
+        )
+    unasked = ~frame["target"].isin([target.name for target in sweep.targets])
+    for name, values in sweep.axes.items():
+        asked = [str(value).lower() if isinstance(value, bool) else value for value in values]
+        if any(isinstance(value, str) for value in asked):  # then the whole column is text
+            asked = [str(value) for value in asked]
+        unasked |= ~frame[name].isin(asked)
+    doubts += _unsteady(frame, sweep)
+    if unasked.any():
+        doubts.append(f"{int(unasked.sum())} trials are in the folder that its sweep.yaml does not ask for")
+    return doubts
+
+
+def _unsteady(frame: pd.DataFrame, sweep: Sweep) -> list[str]:
+    """Return a doubt where trials that should take the same time do not."""
+    ok = frame[frame["status"].eq("ok") & frame["target"].isin([sweep.baseline, sweep.challenger])]
+    ok = ok.dropna(subset=["step_times_s"])
+    alike = ["target", *sweep.axes, *([MACHINE] if MACHINE in frame else [])]
+    medians = ok.assign(median_s=[np.median(taken) if len(taken) else math.nan for taken in ok["step_times_s"]])
+    spread = medians.groupby(alike)["median_s"].agg(lambda times_s: times_s.max() / (times_s.min() or math.nan))
+    if not (spread > UNSTEADY).any():
+        return []
+    where = spread.reset_index().dropna().sort_values("median_s").iloc[-1]
+    doubt = (
+        f"trials of the same target and size differ by up to {times(where['median_s'])} ({where['target']} at "
+        f"{sweep.axis} {shown(where[sweep.axis])}): something else used the machine, or it was unsteady; "
+        "measure again when it is quiet"
+    )
+    return [doubt]
+
+
+def _why(rows: pd.DataFrame) -> str:
+    """Say why none of these trials finished, the most frequent cause first."""
+    if rows.empty:
+        return "none has been run yet"
+    causes = []
+    for key, own in rows.assign(cause=rows["error_message"].map(first_line)).groupby(["status", "cause"]):
+        status, message = map(str, key)
+        hosts = sorted(set(own["host"].dropna()))
+        place = f" on {', '.join(hosts[:3])}" if hosts and not any(host in message for host in hosts) else ""
+        causes.append((-len(own), f"{message or STATUS_WORDS.get(status, status)}{place}"))
+    return "; ".join(text for _, text in sorted(causes)[:2])

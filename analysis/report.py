@@ -1,0 +1,159 @@
+"""The report of a study: `report.html`, `report.md`, `crossovers.json` and `charts/`.
+
+Every file is written beside and renamed, so that a reader never meets half of one. The same study gives the
+same files, byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+
+from analysis.conclusion import Conclusion, Group, conclude
+from analysis.contents import gather
+from analysis.load import Study, load
+from sweeps.errors import StudyError
+
+#: Charts beyond this total stay beside the report instead of inside it, so that it can still be mailed.
+INLINE_BYTES = 2_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What was written, and what it says.
+
+    Attributes:
+        sentences: The verdict in words, one a group.
+        crossovers: The rows of `analysis.crossovers`, with the column `sentence`.
+        warnings: What a reader should know before believing the numbers.
+        paths: Every file written; the first is the one to open.
+    """
+
+    sentences: tuple[str, ...]
+    crossovers: pd.DataFrame
+    warnings: tuple[str, ...]
+    paths: tuple[Path, ...]
+
+
+def write(folder: Path) -> Report:
+    """Read a study and write its report into it.
+
+    Args:
+        folder: The study.
+
+    Raises:
+        StudyError: The folder cannot be read as a study, or cannot be written.
+    """
+    study = load(folder)
+    conclusion = conclude(study)
+    contents = gather(study, conclusion)
+    charts = {_chart_name(group): _draw(group) for group in conclusion.groups}
+    inlined, spent = {}, 0
+    for name, files in charts.items():
+        spent += len(files["svg"])
+        if spent <= INLINE_BYTES:
+            inlined[name] = inline_svg(files["svg"].decode(), prefix=name)
+    shown = {"contents": contents, "chart_name": _chart_name, "inlined": inlined}
+    files = {
+        "report.html": _templates().get_template("report.html.j2").render(shown).encode(),
+        "report.md": _templates().get_template("report.md.j2").render(shown).encode(),
+        "crossovers.json": to_json(study, conclusion).encode(),
+        **{f"charts/{name}.{kind}": made for name, both in charts.items() for kind, made in both.items()},
+    }
+    try:
+        _write(folder, files)
+    except OSError as error:
+        raise StudyError(f"{folder}: the report cannot be written: {error.strerror or error}") from error
+    return Report(
+        sentences=tuple(group.sentence for group in conclusion.groups),
+        crossovers=conclusion.crossovers,
+        warnings=study.warnings,
+        paths=tuple(folder / name for name in files),
+    )
+
+
+def to_json(study: Study, conclusion: Conclusion) -> str:
+    """Return the text of `crossovers.json`: strict JSON, with null where a number is not known."""
+    content = {
+        "study": study.name,
+        "crossovers": [_plain(row) for row in conclusion.crossovers.to_dict("records")],
+        "warnings": list(study.warnings),
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def inline_svg(svg: str, prefix: str) -> Markup:
+    """Return an SVG file as an element of a page: no prolog, and names that no other chart of the page has."""
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r'\bid="', f'id="{prefix}-', body)
+    body = re.sub(r'href="#', f'href="#{prefix}-', body)
+    body = re.sub(r"url\(#", f"url(#{prefix}-", body)
+    return Markup(body)  # noqa: S704  # drawn by matplotlib, which escapes every text in it
+
+
+def markdown(text: object) -> str:
+    """Return text for a line or a table cell of Markdown, without a meaning in it."""
+    plain = " ".join(str(text).split())
+    plain = re.sub(r"([\\`*\[\]|~#])", r"\\\1", plain)
+    plain = re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", plain)
+    return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("analysis"),
+        autoescape=jinja2.select_autoescape(enabled_extensions=("html.j2",)),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    made.filters["md"] = markdown
+    return made
+
+
+def _chart_name(group: Group) -> str:
+    return f"crossover-{group.slug}" if group.slug else "crossover"
+
+
+def _draw(group: Group) -> dict[str, bytes]:
+    from analysis import charts  # seaborn takes a second to import: only a report needs it
+
+    picture = charts.gather(group.frame, group.sizes, group.crossover, group.topic, group.sentence)
+    return {"svg": charts.render(picture, "svg"), "png": charts.render(picture, "png")}
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    (folder / "charts").mkdir(exist_ok=True)
+    for name, content in files.items():
+        beside = (folder / name).with_name(f".{Path(name).name}.part")
+        beside.write_bytes(content)
+        beside.replace(folder / name)
+    for old in (folder / "charts").glob("crossover*"):  # of groups that are no more
+        if f"charts/{old.name}" not in files and old.suffix in (".svg", ".png"):
+            old.unlink()
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a frame as JSON knows it."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(each) for each in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value

@@ -1,0 +1,199 @@
+"""A study folder read: final rows, groups, and every doubt that a reader has to know."""
+
+import shutil
+from datetime import timedelta
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from analysis.load import MACHINE, first_line, load
+from sweeps.errors import StudyError
+
+OTHER = {"cpu_model": "Other CPU 9", "cores_usable": 4, "host": "node-2"}
+
+
+def test_a_study_is_one_row_a_trial_with_its_sweep(make_study):
+    study = load(make_study("plain"))
+    assert study.name == "plain"
+    assert (len(study.frame), study.planned) == (60, 60)
+    assert dict(study.by_status) == {"ok": 60}
+    assert study.group_by == ()
+    assert study.warnings == ()
+    assert study.drift is None
+
+
+def test_the_highest_attempt_is_final_and_all_attempts_are_kept(make_study):
+    folder = make_study()
+    part = folder / "trials" / "part-0.parquet"
+    again = pq.read_table(part)
+    again = again.set_column(again.column_names.index("attempt"), "attempt", pa.array([2] * len(again), pa.int64()))
+    again = again.set_column(again.column_names.index("status"), "status", pa.array(["oom"] * len(again)))
+    pq.write_table(again, folder / "trials" / "part-1.parquet")
+    study = load(folder)
+    assert (len(study.records), len(study.frame)) == (120, 60)
+    assert dict(study.by_status) == {"oom": 60}
+
+
+def test_a_failure_is_counted_by_its_status(make_study):
+    study = load(make_study(fail=lambda target, size, _: ("oom", "full") if (target, size) == ("gpu", 4096) else None))
+    assert dict(study.by_status) == {"ok": 55, "oom": 5}
+
+
+def test_an_unfinished_study_is_read_as_far_as_it_got(make_study):
+    study = load(make_study(skip=lambda target, size, index: index > 1))
+    assert (len(study.frame), study.planned) == (24, 60)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (shutil.rmtree, "no such folder"),
+        (lambda folder: (folder / "sweep.yaml").unlink(), "is not a study"),
+        (lambda folder: (folder / "sweep.yaml").write_text("axes: ["), "not plain YAML"),
+        (lambda folder: (folder / "trials" / "part-0.parquet").unlink(), "no trial has been recorded yet"),
+    ],
+)
+def test_what_is_no_study_is_refused_by_name(make_study, spoil, said):
+    folder = make_study()
+    spoil(folder)
+    with pytest.raises(StudyError, match=said) as refused:
+        load(folder)
+    assert str(folder) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_damaged_and_foreign_files_are_named_and_the_rest_used(make_study):
+    folder = make_study()
+    whole = (folder / "trials" / "part-0.parquet").read_bytes()
+    (folder / "trials" / "part-1.parquet").write_bytes(whole[: len(whole) // 2])
+    (folder / "trials" / "notes.csv").write_text("a,b\n")
+    pq.write_table(pa.table({"a": [1]}), folder / "trials" / "foreign.parquet")
+    study = load(folder)
+    assert len(study.frame) == 60
+    assert [next(n for n in ("part-1", "notes.csv", "foreign") if n in w) for w in study.warnings] == [
+        "foreign",
+        "notes.csv",
+        "part-1",
+    ]
+
+
+def test_rows_that_lack_an_axis_are_refused(make_study):
+    folder = make_study()
+    part = folder / "trials" / "part-0.parquet"
+    pq.write_table(pq.read_table(part).drop_columns(["batch_size"]), part)
+    with pytest.raises(StudyError, match="no column batch_size"):
+        load(folder)
+
+
+def test_a_file_that_lacks_newer_columns_is_read(make_study):
+    folder = make_study()
+    part = folder / "trials" / "part-0.parquet"
+    pq.write_table(pq.read_table(part).drop_columns(["gpu_name", "code_version", "cuda"]), part)
+    study = load(folder)
+    assert study.frame["gpu_name"].isna().all()
+    assert study.warnings == ()
+
+
+def test_other_axes_are_groups_only_where_they_vary(make_study):
+    axes = {"batch_size": [4, 4096], "width": [64, 256], "depth": [2]}
+    assert load(make_study(axes=axes)).group_by == ("width",)
+
+
+@pytest.mark.parametrize(
+    ("column", "said"), [("code_version", "2 versions of the measuring code"), ("torch", "2 versions of torch")]
+)
+def test_rows_of_two_versions_are_doubted(make_study, column, said):
+    study = load(make_study(row=lambda target, size, index: {column: "other"} if index == 0 else {}))
+    assert len(study.warnings) == 1
+    assert said in study.warnings[0]
+    assert "other: 12 trials" in study.warnings[0]
+
+
+def test_two_kinds_of_machine_are_never_averaged(make_study):
+    study = load(make_study(row=lambda target, size, index: OTHER if index >= 3 else {}))
+    assert study.group_by == (MACHINE,)
+    assert set(study.compared[MACHINE]) == {
+        "Example CPU 3000, 8 cores, Example GPU 40",
+        "Other CPU 9, 4 cores, Example GPU 40",
+    }
+    assert "2 kinds of machine" in study.warnings[0]
+
+
+def test_two_machines_of_one_kind_are_one_group(make_study):
+    study = load(make_study(row=lambda target, size, index: {"host": f"node-{index}"}))
+    assert study.group_by == ()
+    assert study.warnings == ()
+
+
+def test_a_cpu_trial_that_cannot_see_the_gpu_stays_with_its_partner(make_study):
+    study = load(make_study(row=lambda target, size, index: OTHER if index >= 3 else {}))
+    assert (study.compared.groupby("pair_id")[MACHINE].nunique() == 1).all()
+
+
+def test_a_failed_trial_that_says_no_machine_stays_with_its_partner(make_study):
+    unknown = {"host": None, "cpu_model": None, "cores_usable": None}
+
+    def row(target, size, index):
+        if (target, size) == ("cpu", 4096):
+            return unknown
+        return OTHER if index >= 3 else {}
+
+    def fail(target, size, index):
+        return ("timeout", "too slow") if (target, size) == ("cpu", 4096) else None
+
+    study = load(make_study(row=row, fail=fail))
+    assert study.compared[MACHINE].nunique() == 2
+    assert len(study.compared) == 60
+
+
+def test_a_cpu_machine_against_a_gpu_machine_is_one_group(make_study):
+    study = load(make_study(row=lambda target, *_: OTHER if target == "cpu" else {}, pairing="by_target"))
+    assert study.group_by == ()
+    assert "not measured back to back" in study.warnings[0]
+
+
+def test_rows_that_were_not_asked_are_told(make_study):
+    folder = make_study()
+    text = (folder / "sweep.yaml").read_text()
+    (folder / "sweep.yaml").write_text(text.replace("  - 4096\n", ""))
+    assert "10 trials are in the folder that its sweep.yaml does not ask for" in load(folder).warnings
+
+
+def test_a_sweep_of_minutes_gets_the_wider_allowance_for_drift(make_study):
+    assert load(make_study(lasted=timedelta(minutes=3))).drift == 0.02
+
+
+@pytest.mark.parametrize(
+    ("fail", "said"),
+    [
+        (("unavailable", "no CUDA device"), "no CUDA device on node-1"),
+        (("unavailable", "no CUDA device on node-1"), "no CUDA device on node-1"),
+        (("oom", ""), "out of memory on node-1"),
+    ],
+)
+def test_a_missing_target_comes_with_its_reason(make_study, fail, said):
+    study = load(make_study(fail=lambda target, *_: fail if target == "gpu" else None))
+    assert study.absences(study.frame) == {"gpu": said}
+
+
+def test_a_target_that_was_never_run_says_so(make_study):
+    study = load(make_study(skip=lambda target, *_: target == "gpu"))
+    assert study.absences(study.frame) == {"gpu": "none has been run yet"}
+
+
+def test_the_first_line_of_a_message_is_what_went_wrong():
+    traceback = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: bad\nmore\n'
+    assert first_line(traceback) == "ValueError: bad"
+    assert first_line("killed by signal 9\nlater") == "killed by signal 9"
+    assert first_line(None) == ""
+    assert first_line("a\x00\x1b[31mb") == "a[31mb"
+    assert len(first_line("x" * 1000)) == 160
+
+
+def test_trials_that_should_take_the_same_time_and_do_not_are_doubted(make_study):
+    def row(target, size, index):
+        return {"step_times_s": [7.0, 8.0, 9.0]} if (target, size, index) == ("gpu", 64, 2) else {}
+
+    (doubt,) = load(make_study(times={"cpu": lambda size: 0.5, "gpu": lambda size: 1.0}, noise=0.0, row=row)).warnings
+    assert doubt.startswith("trials of the same target and size differ by up to 8.0x (gpu at batch_size 64)")

@@ -1,0 +1,157 @@
+"""The laptop command: what it prints, writes and returns, where neither torch nor Ray is installed."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from analysis.__main__ import main
+
+HERE = Path(__file__).resolve().parents[2]
+#: Runs a module as `python -m` does, in a Python where torch and ray cannot be imported.
+BLOCKED = """
+import runpy, sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("torch", "ray", "runner"):
+            raise ImportError(f"{name} is not here")
+sys.meta_path.insert(0, Blocker())
+sys.argv = ["analysis", *sys.argv[1:]]
+runpy.run_module("analysis", run_name="__main__", alter_sys=True)
+"""
+
+
+def lines_of(text):
+    return text.strip().splitlines()
+
+
+@pytest.mark.parametrize("command", [["report"], []])
+def test_the_report_is_written_and_its_sentence_printed(make_study, capsys, command):
+    folder = make_study()
+    assert main([*command, str(folder)]) == 0
+    said = capsys.readouterr()
+    sentence = json.loads((folder / "crossovers.json").read_text())["crossovers"][0]["sentence"]
+    assert lines_of(said.out) == [sentence, f"report: {folder / 'report.html'}"]
+    assert said.err == ""
+
+
+def test_warnings_go_to_stderr(make_study, capsys):
+    folder = make_study()
+    (folder / "trials" / "stray.csv").write_text("")
+    assert main([str(folder)]) == 0
+    said = capsys.readouterr()
+    assert said.err.startswith("warning: trials/stray.csv")
+    assert "stray" not in said.out
+
+
+@pytest.mark.parametrize("order", [["--json", "{}"], ["{}", "--json"], ["report", "{}", "--json"]])
+def test_json_prints_what_the_report_writes_and_writes_nothing(make_study, capsys, order):
+    folder = make_study()
+    assert main([word.format(folder) for word in order]) == 0
+    printed = capsys.readouterr().out
+    assert not (folder / "report.html").exists()
+    assert main([str(folder)]) == 0
+    assert printed == (folder / "crossovers.json").read_text()
+    json.loads(printed, parse_constant=pytest.fail)
+
+
+def test_csv_exports_every_row_with_lists_as_json(make_study, tmp_path):
+    reasons = {"null_reasons": {"ray": "local run"}}
+    folder = make_study(
+        fail=lambda target, size, _: ("oom", "a\nb") if (target, size) == ("gpu", 4096) else None,
+        row=lambda *_: reasons,
+    )
+    assert main([str(folder), "--csv", str(tmp_path / "rows.csv")]) == 0
+    with (tmp_path / "rows.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 60
+    ok = [row for row in rows if row["status"] == "ok"]
+    assert all(len(json.loads(row["step_times_s"])) == 10 for row in ok)
+    assert json.loads(ok[0]["null_reasons"]) == {"ray": "local run"}
+    assert [row["step_times_s"] for row in rows if row["status"] == "oom"] == [""] * 5
+    assert ok[0]["batch_size"].isdigit()
+    assert (folder / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["nowhere"], "nowhere: no such folder"),
+        (["report", "nowhere"], "nowhere: no such folder"),
+        (["nowhere", "--json"], "nowhere: no such folder"),
+        (["report"], "STUDY"),
+        (["a", "b"], "b"),
+        (["a", "--jsn"], "--jsn"),
+        (["a", "--csv"], "--csv"),
+    ],
+)
+def test_bad_input_is_a_line_or_two_and_exit_code_2(capsys, given, said):
+    assert main(given) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("error: ")
+    assert said in told.err
+    assert len(lines_of(told.err)) <= 2
+
+
+def test_a_csv_that_cannot_be_written_is_bad_input(make_study, tmp_path, capsys):
+    assert main([str(make_study()), "--csv", str(tmp_path / "no" / "rows.csv")]) == 2
+    assert "rows.csv: cannot be written" in capsys.readouterr().err
+
+
+def test_help_teaches_by_example(capsys):
+    assert main(["--help"]) == 0
+    assert "report" in capsys.readouterr().out
+    assert main(["report", "--help"]) == 0
+    told = capsys.readouterr().out
+    assert "python -m analysis results/default --json" in told
+    assert "--csv FILE" in told
+
+
+def test_nothing_given_shows_the_help_and_is_bad_input(capsys):
+    assert main([]) == 2
+    assert "report" in capsys.readouterr().out
+
+
+def test_the_command_works_without_torch_and_ray(make_study):
+    folder = make_study()
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", BLOCKED, str(folder)],
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("From batch_size ")
+    assert (folder / "report.html").exists()
+
+
+def test_bad_input_to_the_command_shows_no_traceback():
+    done = subprocess.run(
+        [sys.executable, "-m", "analysis", "nowhere"], cwd=HERE, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr
+
+
+def test_conclusions_need_no_drawing():
+    heavy = "import sys, analysis; print(*sorted({n.split('.')[0] for n in sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", heavy], cwd=HERE, capture_output=True, text=True, check=True)
+    assert not {"matplotlib", "seaborn", "torch", "ray", "jinja2", "typer"} & set(done.stdout.split())
+
+
+def test_json_needs_no_drawing(make_study):
+    folder = make_study()
+    code = (
+        "import sys; from analysis.__main__ import main; code = main(sys.argv[1:]); "
+        "print(code, 'matplotlib' in sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder), "--json"], cwd=HERE, capture_output=True, text=True, check=True
+    )
+    assert done.stderr.strip() == "0 False"
+    json.loads(done.stdout)
