@@ -16,6 +16,9 @@ import cpuinfo
 import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
+#: Which control groups this process is in, and where these show their limits.
+MEMBERSHIP = Path("/proc/self/cgroup")
+CGROUPS = Path("/sys/fs/cgroup")
 
 
 @functools.cache
@@ -73,14 +76,14 @@ def _quotas() -> list[float]:
     """CPU quotas, in cores, of the cgroups that this process is in and of all that enclose them."""
     found = []
     try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
+        lines = MEMBERSHIP.read_text().splitlines()
     except OSError:
         return []
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
-        root = Path("/sys/fs/cgroup") if not controllers else Path("/sys/fs/cgroup/cpu")
+        root = CGROUPS / "cpu" if controllers else CGROUPS
         folder = root / path.lstrip("/")
         for place in (folder, *folder.parents):
             if (quota := _quota_v1(place) if controllers else _quota_v2(place)) is not None:

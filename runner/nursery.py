@@ -7,7 +7,8 @@ because a child inherits neither safely: touching an accelerator, and running an
 A line of JSON in is a trial, a line of JSON out says what became of it. With `spawn` torch is not imported here and
 each child is a plain new interpreter.
 
-Nothing outlives its parent: the kernel kills a child when its nursery dies, and the nursery when its owner dies.
+Nothing outlives its parent: the kernel kills a child when its nursery dies, and the nursery when its owner dies. What
+a trial started ends with the trial, even where it has left the trial's process group.
 """
 
 from __future__ import annotations
@@ -23,9 +24,13 @@ import signal
 import sys
 import tempfile
 import time
+from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
+#: How a program of ours is started: no module is taken from the current folder, and what it prints is not held back.
+PYTHON = [sys.executable, "-P", "-u", "-m"]
 PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 LONGEST_OUTPUT_BYTES = 2_000
 
 
@@ -52,32 +57,34 @@ def serve(requests: BinaryIO, answers: BinaryIO, *, fork: bool) -> None:
     """Attend to one trial after another until the pipe of requests closes."""
     for line in requests:
         request = line.decode()
-        report = _attend(request, json.loads(request)["deadline_s"], fork=fork)
+        report = _attend(request, json.loads(request)["deadline_s"], (requests, answers), fork=fork)
         answers.write(json.dumps(report).encode() + b"\n")
         answers.flush()
 
 
-def _attend(request: str, deadline_s: float, *, fork: bool) -> dict[str, Any]:
+def _attend(request: str, deadline_s: float, pipes: tuple[BinaryIO, ...], *, fork: bool) -> dict[str, Any]:
     """Run one trial in a child of its own and say how it ended.
 
     Returns:
-        `answer` (text, empty if it gave none), `signal` and `exit` (0 if none), `timed_out`, `output` (last lines
-        that it printed), `cpu_time_s`, `peak_memory_bytes`, `involuntary_switches`.
+        `answer` (text, empty if it did not end well), `signal` and `exit` (0 if none), `timed_out`, `output` (last
+        lines that it printed), `cpu_time_s`, `peak_memory_bytes`, `involuntary_switches`.
     """
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as output:
         nursery = os.getpid()
         child = os.fork()
         if child == 0:
-            _begin(request, nursery, answer.fileno(), output.fileno(), fork=fork)
+            _begin(request, nursery, answer.fileno(), output.fileno(), pipes, fork=fork)
         timed_out = not _ends_within(child, deadline_s)
-        # The child leads a group of its own: whatever it started ends with it.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(child, signal.SIGKILL)
+        # The child leads a group of its own, unless its time was up before it got that far.
+        for end in (os.killpg, os.kill):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                end(child, signal.SIGKILL)
         _, status, used = os.wait4(child, 0)
+        _end_orphans()
         answer.seek(0)
         output.seek(max(0, output.seek(0, os.SEEK_END) - LONGEST_OUTPUT_BYTES))
         return {
-            "answer": "" if timed_out else answer.read().decode(),
+            "answer": answer.read().decode() if status == 0 and not timed_out else "",
             "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
             "exit": os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0,
             "timed_out": timed_out,
@@ -88,12 +95,16 @@ def _attend(request: str, deadline_s: float, *, fork: bool) -> dict[str, Any]:
         }
 
 
-def _begin(request: str, nursery: int, answer_fd: int, output_fd: int, *, fork: bool) -> NoReturn:
+def _begin(
+    request: str, nursery: int, answer_fd: int, output_fd: int, pipes: tuple[BinaryIO, ...], *, fork: bool
+) -> NoReturn:
     """Be the child: run the trial and end."""
     code = 1
     try:
         os.setsid()
         die_with(nursery)
+        for pipe in pipes:  # an end of it that lives on here would hide the death of the nursery
+            pipe.close()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is a row, not a file of gigabytes
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output_fd, 1)
@@ -120,29 +131,49 @@ def _spawn(request: str, answer_fd: int) -> NoReturn:
     stdin.seek(0)
     os.dup2(stdin.fileno(), 0)
     os.set_inheritable(answer_fd, True)
-    os.execv(sys.executable, [sys.executable, "-m", "runner.worker", str(answer_fd)])
+    os.execv(sys.executable, [*PYTHON, "runner.worker", str(answer_fd)])
 
 
 def _ends_within(child: int, seconds: float) -> bool:
     """Wait until the child has ended, without collecting it; False when time is up first."""
-    if hasattr(os, "pidfd_open"):
+    try:
         handle = os.pidfd_open(child)
-        try:
-            return bool(select.select([handle], [], [], seconds)[0])
-        finally:
-            os.close(handle)
+    except (AttributeError, OSError):  # macOS, or a sandbox whose kernel lacks it
+        return _is_seen_to_end(child, seconds)
+    try:
+        return bool(select.select([handle], [], [], seconds)[0])
+    finally:
+        os.close(handle)
+
+
+def _is_seen_to_end(child: int, seconds: float) -> bool:
+    """Do what `_ends_within` does, by looking again and again."""
+    import psutil
+
+    process = psutil.Process(child)
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        if process.status() == psutil.STATUS_ZOMBIE:
             return True
         time.sleep(0.01)
     return False
+
+
+def _end_orphans() -> None:
+    """End what a trial has left in groups of its own: this process inherits it (Linux; see `main`)."""
+    listed = Path(f"/proc/self/task/{os.getpid()}/children")
+    while listed.is_file() and (left := listed.read_text().split()):
+        for orphan in map(int, left):
+            os.kill(orphan, signal.SIGKILL)
+            os.waitpid(orphan, 0)
 
 
 def main() -> None:
     """Serve the owner that started this process."""
     requests_fd, answers_fd, method, owner = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
     die_with(owner)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the owner decides
     if method == "fork":
         prepare()

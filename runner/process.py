@@ -12,13 +12,13 @@ import platform
 import select
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from runner.environment import ROOT, machine
+from runner.nursery import PYTHON
 from runner.timing import now_ns
 from sweeps.trial import Trial
 
@@ -50,7 +50,7 @@ class Nursery:
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         # Ask the driver library, not the runtime, whether there is a GPU: the runtime cannot be forked.
         environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
-        command = [sys.executable, "-m", "runner.nursery", str(requests), str(answers), start_method]
+        command = [*PYTHON, "runner.nursery", str(requests), str(answers), start_method]
         self._process = subprocess.Popen(
             [*command, str(os.getpid())],
             pass_fds=(requests, answers),
@@ -133,7 +133,6 @@ def attend(
     *,
     declared_cpus: int | None = None,
     environment: Mapping[str, str] | None = None,
-    start_method: str = START_METHOD,
 ) -> dict[str, Any]:
     """Run one trial in a fresh process on this machine and wait for it.
 
@@ -141,27 +140,57 @@ def attend(
         request: What `request_of` returned.
         declared_cpus: CPUs that Ray declares for the node.
         environment: Variables for the trial's process alone.
-        start_method: fork or spawn.
 
     Returns:
         Columns of a record, all but those that only the driver knows. Never raises for what a trial does.
     """
     global _nursery  # noqa: PLW0603  (one nursery a process is the point)
     started = datetime.now(UTC).isoformat()
-    if _nursery is not None and _nursery.start_method != start_method:
-        close()
     if _nursery is None:
-        _nursery = Nursery(start_method)
-    asked = {"declared_cpus": declared_cpus, "environment": dict(environment or {}), "asked_ns": now_ns()}
-    found: dict[str, Any] = {"started_at": started, "start_method": start_method, **machine()}
+        _nursery = Nursery()
     try:
-        found |= _columns(_nursery.run({**request, **asked}), request["deadline_s"])
+        return answer_of(_nursery, request, declared_cpus=declared_cpus, environment=environment)
     except NurseryDied as error:
         close()
-        found |= {"status": "crashed", "error_type": "NurseryDied", "error_message": str(error)}
-    found.setdefault("finished_at", datetime.now(UTC).isoformat())
-    found.setdefault("device", request["target"]["device"])
-    return found
+        return {
+            **machine(),
+            "status": "crashed",
+            "error_type": "NurseryDied",
+            "error_message": str(error),
+            "device": request["target"]["device"],
+            "start_method": START_METHOD,
+            "started_at": started,
+            "finished_at": datetime.now(UTC).isoformat(),
+        }
+    except BaseException:
+        close()  # interrupted: the answer that is still to come would be taken for that of the next trial
+        raise
+
+
+def answer_of(
+    nursery: Nursery,
+    request: Mapping[str, Any],
+    *,
+    declared_cpus: int | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Run one trial in a child of a nursery: what `attend` does, but for a nursery that dies.
+
+    Raises:
+        NurseryDied: See `Nursery.run`.
+    """
+    who = machine()  # takes a second once, while a new nursery imports torch
+    started = datetime.now(UTC).isoformat()
+    asked = {"declared_cpus": declared_cpus, "environment": dict(environment or {}), "asked_ns": now_ns()}
+    report = nursery.run({**request, **asked})
+    return {
+        "started_at": started,
+        "finished_at": datetime.now(UTC).isoformat(),
+        "device": request["target"]["device"],
+        "start_method": nursery.start_method,
+        **who,
+        **_columns(report, request["deadline_s"]),
+    }
 
 
 def close() -> None:

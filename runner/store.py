@@ -42,11 +42,12 @@ class Store:
         self._last_write = 0.0
         self._part = self._new_part()
         try:
-            (folder / TRIALS).mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
             for left in folder.glob(f"{_UNFINISHED}*"):
                 left.unlink()
             older = read_sweep(folder) if (folder / SWEEP).is_file() else sweep
-            _replace(folder / SWEEP, sweep.joined_with(older).dump().encode())
+            _replace(folder / SWEEP, sweep.joined_with(older).dump().encode())  # first: it makes the folder a study
+            (folder / TRIALS).mkdir(exist_ok=True)
         except OSError as error:
             raise StudyError(f"{folder}: cannot be written: {error.strerror}; choose another --out") from None
         self.warnings, self._final = _final_rows(folder)
@@ -101,7 +102,7 @@ def check(folder: Path, sweep: Sweep) -> None:
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         raise StudyError(f"--out {folder}: {nearest} is not a folder that can be written; choose another --out")
     if not (folder / SWEEP).is_file():
-        if folder.is_dir() and any(folder.iterdir()):
+        if folder.is_dir() and any(not each.name.startswith(_UNFINISHED) for each in folder.iterdir()):
             raise StudyError(f"--out {folder}: is not empty and not a study; choose another --out")
         return
     older = read_sweep(folder)

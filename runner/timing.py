@@ -19,6 +19,9 @@ Clock = Callable[[], int]
 #: Nanoseconds of a clock that all processes of one machine share.
 now_ns: Clock = time.perf_counter_ns
 
+#: Steps whose loss goes into the row. The same seed makes the same step on every target. All lie in the warm-up.
+LOSS_STEPS = (1, 10)
+
 #: t(0.975, df) for df = 1 ... 30: scipy is not needed in the trial's process for 30 numbers.
 _T_975 = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
@@ -77,7 +80,7 @@ class Timing:
         warmup_steps: Steps before them, the first step included.
         warmup_s: Seconds that these took.
         first_step_s: Seconds of the very first step, synchronised.
-        losses: Loss of the steps that were asked for, by step number from 1.
+        losses: Loss of the steps in `LOSS_STEPS` that the warm-up had time for, by step number from 1.
     """
 
     step_times_s: list[float]
@@ -94,7 +97,6 @@ def measure(
     *,
     protocol: Protocol = CPU,
     clock: Clock = now_ns,
-    losses_at: tuple[int, ...] = (1, 10),
 ) -> Timing:
     """Time a training step.
 
@@ -103,15 +105,12 @@ def measure(
         synchronize: Waits until the device has done all its work.
         protocol: When to stop.
         clock: Returns nanoseconds.
-        losses_at: Steps whose loss is read, during the warm-up; more warm-up steps are run if need be.
 
     Returns:
         The raw values; medians and intervals are derived where they are needed.
     """
-    losses: dict[int, float] = {}
     first_step_s, loss = _Blocks(step, synchronize, clock).run(1)
-    if 1 in losses_at:
-        losses[1] = _number(loss)
+    losses = {1: _number(loss)}
     warm = _Blocks(step, synchronize, clock, steps=1)  # the seconds of the first step must not use up the cap
     gc.collect()
     gc.disable()
@@ -119,15 +118,12 @@ def measure(
         recent: list[float] = []
         per_block = 1
         while not _is_warm(warm, recent, protocol):
-            count = min([per_block, *(n - warm.steps for n in losses_at if n > warm.steps)])
+            count = min([per_block, *(n - warm.steps for n in LOSS_STEPS if n > warm.steps)])
             block_s, loss = warm.run(count)
-            if warm.steps in losses_at:
+            if warm.steps in LOSS_STEPS:
                 losses[warm.steps] = _number(loss)
             recent = [*recent[-2:], block_s / count]
             per_block = _block_size(block_s / count, protocol)
-        while (missing := [n for n in losses_at if n not in losses]) and warm.seconds < protocol.warmup_cap_s:
-            _, loss = warm.run(min(missing) - warm.steps)
-            losses[warm.steps] = _number(loss)
         per_block = _block_size(min(recent), protocol)
         timed = _Blocks(step, synchronize, clock)
         values: list[float] = []

@@ -23,6 +23,8 @@ from runner.environment import usable_cores
 from runner.workloads import Workload, load
 
 LONGEST_MESSAGE = 4_000
+#: What allocators say whose errors have no class of their own: of the CPU, of MPS, of cuBLAS.
+OUT_OF_MEMORY = ("DefaultCPUAllocator", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
 class _Invalid(Exception):
@@ -84,8 +86,9 @@ def _run(request: Mapping[str, Any], found: dict[str, Any]) -> None:
     if 10 not in measured.losses:
         found["null_reasons"]["loss_step_10"] = "fewer than 10 steps fitted into the warm-up"
     for column in ("flops_per_step", "h2d_bytes_per_step", "parameter_bytes"):
-        found[column] = getattr(workload, column, None)
-        if found[column] is None:
+        value = getattr(workload, column, None)
+        found[column] = None if value is None else float(value)
+        if value is None:
             found["null_reasons"][column] = "the workload does not say"
     _train_whole(request, device, workload, found)
 
@@ -111,7 +114,7 @@ def _prepare(request: Mapping[str, Any], device: Device) -> Workload:
 def _train_whole(request: Mapping[str, Any], device: Device, timed: Workload, found: dict[str, Any]) -> None:
     """Time a whole training from fresh weights, epoch by epoch, for a workload that has one."""
     epochs = getattr(timed, "epochs", 0)
-    if not epochs:
+    if not (epochs and hasattr(timed, "epoch")):
         for column in ("epoch_times_s", "loss_by_epoch"):
             found["null_reasons"][column] = "this workload is not trained as a whole"
         return
@@ -126,12 +129,13 @@ def _train_whole(request: Mapping[str, Any], device: Device, timed: Workload, fo
 def _is_out_of_memory(error: Exception) -> bool:
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    return isinstance(error, RuntimeError) and "not enough memory" in str(error)  # the CPU allocator's words
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
 
 
 def _failure(status: str, error: Exception, message: str) -> dict[str, Any]:
     kind = type(error).__name__.removeprefix("_")
-    return {"status": status, "error_type": kind, "error_message": message[-LONGEST_MESSAGE:]}
+    storable = message[-LONGEST_MESSAGE:].encode(errors="replace").decode()  # a file name can hold what is no text
+    return {"status": status, "error_type": kind, "error_message": storable}
 
 
 def _now() -> str:
@@ -149,3 +153,4 @@ def main(request: str, answer_fd: int) -> None:
 
 if __name__ == "__main__":  # how a trial begins where forking cannot be had: runner/nursery.py starts it
     main(sys.stdin.read(), int(sys.argv[1]))
+    os._exit(0)

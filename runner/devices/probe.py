@@ -10,6 +10,8 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 
+from runner.environment import ROOT
+
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
@@ -36,6 +38,7 @@ def probe(timeout_s: float = 120.0) -> Probe:
     try:
         done = subprocess.run(
             [sys.executable, "-m", "runner.devices.probe"],
+            cwd=ROOT,  # where `runner` is found, whatever the folder that this was started from
             capture_output=True,
             text=True,
             timeout=timeout_s,

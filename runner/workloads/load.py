@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import linecache
 import sys
 import types
 from collections.abc import Callable, Mapping
@@ -28,17 +30,26 @@ def load(workload: str, source: str | None, *, seed: int, parameters: Mapping[st
     if workload in FAMILIES:
         return FAMILIES[workload](seed=seed, **parameters)
     place, _, factory = workload.rpartition(":")
-    module = importlib.import_module(place) if source is None else _module_of(Path(place), source)
-    made: Workload = getattr(module, factory)(seed=seed, **parameters)
+    made: Workload = getattr(_module_of(place, source), factory)(seed=seed, **parameters)
     return made
 
 
-def _module_of(path: Path, source: str) -> types.ModuleType:
-    """Run a user's file as a module; its folder, where it exists here, can be imported from."""
-    if path.parent.is_dir():
-        sys.path.insert(0, str(path.parent))
-    module = types.ModuleType(path.stem)
-    module.__file__ = str(path)
-    sys.modules[path.stem] = module
-    exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102  (running the user's code is the point)
+def _module_of(place: str, source: str | None) -> types.ModuleType:
+    """Import a user's module, or run the text of a user's file as one.
+
+    The folder of a file, where it exists here, can be imported from.
+    """
+    if source is None:
+        return importlib.import_module(place)
+    if not place.endswith(".py"):
+        with contextlib.suppress(ModuleNotFoundError):  # not on this node: its text may do without its package
+            return importlib.import_module(place)
+    elif (folder := Path(place).parent).is_dir():
+        sys.path.insert(0, str(folder))
+    name = f"workload_{Path(place).stem}"  # a file called random.py must not stand in for the standard library's
+    module = types.ModuleType(name)
+    module.__file__ = place
+    sys.modules[name] = module
+    linecache.cache[place] = len(source), None, source.splitlines(keepends=True), place  # for tracebacks
+    exec(compile(source, place, "exec"), module.__dict__)  # noqa: S102  (running the user's code is the point)
     return module
