@@ -69,8 +69,13 @@ def main(
     local: Annotated[bool, typer.Option("--local", help="Without Ray, one trial after another.")] = False,
     retry: Annotated[str, typer.Option(metavar="STATUS,...", help="Ask trials with these final statuses again.")] = "",
     wait: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="On a cluster: wait this long for missing nodes.")
-    ] = 300.0,
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="On a cluster: wait this long for missing nodes. [default: 900 on one of cluster.yaml, else 60]",
+        ),
+    ] = None,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write the report at the end.")] = True,
 ) -> None:
     """Run a sweep of training trials and report from what size the challenger beats the baseline."""
@@ -119,7 +124,7 @@ def _run(
     address: str | None,
     local: bool,
     retry: str,
-    wait_s: float,
+    wait_s: float | None,
     report: bool,
 ) -> int:
     """Run a sweep and report on it; return the exit code."""
@@ -132,10 +137,11 @@ def _run(
     rivals = [each for each in targets.split(",") if each]
     choice = {has: load(name, settings=settings, targets=rivals, accelerator=has) for has in (True, False)}
     retried = _statuses(retry)
-    folder = out or Path("results") / choice[True].name
+    folder = (out or Path("results") / choice[True].name).expanduser()
     store.check(folder, choice[True])
     place = choose_place(address, local=local)
     print(place.sentence, flush=True)
+    wait_s = place.wait_s if wait_s is None else wait_s
 
     path = source_of(choice[True].workload)
     source = path.read_text(encoding="utf-8") if path else None

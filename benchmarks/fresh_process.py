@@ -51,7 +51,7 @@ def main() -> None:
             starts.append(found["fork"]["process_start_s"])
             ratios.append(math.log(_typical_s(found["fork"]) / _typical_s(found["spawn"])))
             own_s += sum(f["cpu_time_s"] for f in found.values())
-        wall_s = (time.monotonic() - began) * psutil.cpu_count()
+        wall_s = (time.monotonic() - began) * (psutil.cpu_count() or 1)
         others = max(0.0, _used_s() - used_before - own_s) / wall_s
     finally:
         forking.close()

@@ -16,6 +16,7 @@ from typing import Any
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_SCHEDULER_EVENTS", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")  # `ray job submit --working-dir` brings one of its own
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy

@@ -20,11 +20,13 @@ class Place:
         kind: `local` without Ray, `embedded` on a Ray of its own, `cluster` on a running one.
         address: Of a cluster, as `ray.init` takes it.
         sentence: Where it is and why, for people.
+        wait_s: How long to wait for nodes of a kind that is missing, unless somebody says otherwise.
     """
 
     kind: Literal["local", "embedded", "cluster"]
     address: str | None
     sentence: str
+    wait_s: float = 0.0
 
     def open(self, *, accelerators: int, source: str | None) -> Executor:
         """Connect, or start what has to be started.
@@ -50,14 +52,22 @@ def choose_place(address: str | None, *, local: bool, environment: Mapping[str, 
     if local:
         return Place(kind="local", address=None, sentence="Runs on this machine without Ray (--local).")
     if address:
-        return Place(kind="cluster", address=address, sentence=f"Runs on the Ray cluster {address} (--address).")
+        return Place(
+            kind="cluster", address=address, sentence=f"Runs on the Ray cluster {address} (--address).", wait_s=60.0
+        )
     if found := environment.get("RAY_ADDRESS"):
-        return Place(kind="cluster", address=found, sentence=f"Runs on the Ray cluster {found} (RAY_ADDRESS is set).")
+        return Place(
+            kind="cluster",
+            address=found,
+            sentence=f"Runs on the Ray cluster {found} (RAY_ADDRESS is set).",
+            wait_s=60.0,
+        )
     if environment.get("SWEEP_HOME"):
         return Place(
             kind="cluster",
             address="auto",
             sentence="Runs on the Ray cluster of this machine (SWEEP_HOME is set: this is a cluster's head).",
+            wait_s=900.0,  # a machine in the cloud has to boot and to install torch
         )
     return Place(
         kind="embedded",

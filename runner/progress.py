@@ -8,17 +8,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.progress import Progress as Bar
+from rich.text import Text
 
 from runner.executor import Node
 from sweeps.record import Record
@@ -40,46 +41,45 @@ class Progress:
             total: Trials to run.
         """
         self._console = console
-        self._total = total
+        # `ray submit` gives a piped command a terminal all the same, one of no width.
+        self._is_watched = console.is_terminal and not console.is_dumb_terminal and console.width > 0
         self._failures = 0
         self._told: set[str] = set()
         self._running: dict[str, str] = {}
         self._bar = Bar(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=None),
+            BarColumn(bar_width=24),
             MofNCompleteColumn(),
-            TaskProgressColumn(),
             TextColumn("{task.fields[failures]}"),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
-            TextColumn("\n  {task.fields[running]}"),
-            console=console,
-            disable=not console.is_terminal,
-            expand=True,
         )
-        self._task = self._bar.add_task("trials", total=total, failures="", running="")
+        self._task = self._bar.add_task("trials", total=total, failures="")
+        self._now = Text("", overflow="ellipsis", no_wrap=True)
+        self._live = Live(Group(self._bar, self._now), console=console, refresh_per_second=4)
         self._log = logging.Logger("sweep")  # noqa: LOG001  (not in the registry: one a run, and no root handlers)
         handler = logging.FileHandler(log, encoding="utf-8")
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S%z"))
         self._log.addHandler(handler)
 
     def __enter__(self) -> Self:
-        self._bar.start()
+        if self._is_watched:
+            self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        self._now.plain = ""
+        self._live.stop()
         for handler in self._log.handlers:
             handler.close()
 
     def say(self, text: str) -> None:
         """Print a line and log it."""
         self._log.info(text)
-        if self._console.is_terminal:
-            self._bar.console.print(escape(text))
+        if self._is_watched:
+            self._console.print(escape(text))
         else:
             print(text, flush=True)
 
@@ -105,11 +105,11 @@ class Progress:
             if record.status in NOTABLE:
                 self._failures += 1
             self._log.info(f"done {record.trial_id} {record.status} {record.error_message or ''}".rstrip())
-            if not self._console.is_terminal:
+            if not self._is_watched:
                 print(f"done {record.trial_id} {record.status}", flush=True)
             elif record.status in NOTABLE and self._is_new(record):
                 last = (record.error_message or "").strip().splitlines()[-1:]
-                self._bar.console.print(f"[bold]{record.status}[/] {escape(label)}: {escape(''.join(last))}")
+                self._console.print(f"[bold]{record.status}[/] {escape(label)}: {escape(''.join(last))}")
             self._bar.advance(self._task)
         if records:
             self._show()
@@ -124,5 +124,5 @@ class Progress:
 
     def _show(self) -> None:
         failures = f"[bold]{self._failures} not ok[/]" if self._failures else ""
-        running = escape("; ".join(self._running.values()))
-        self._bar.update(self._task, failures=failures, running=running)
+        self._bar.update(self._task, failures=failures)
+        self._now.plain = "\n".join(self._running.values())

@@ -124,13 +124,14 @@ class _Driver:
             self._enqueue(_Job(place, trials))
         self._busy: dict[str, _Job] = {}  # by node: what follows the trial that runs there
         self._wait_until: float | None = None
+        self._gpu_nodes_do_cpu_work = not self._by_target
         self.ran = 0
 
     def drive(self) -> None:
         while self._busy or any(self._queues.values()):
             nodes = self._executor.nodes()
             for node in nodes:
-                if node.node_id not in self._busy and (job := self._next_job(node, nodes)):
+                if node.node_id not in self._busy and (job := self._next_job(node)):
                     self._begin(job, node)
             self._give_up_on_missing(nodes)
             for answer in self._executor.wait(TICK_S):
@@ -143,15 +144,15 @@ class _Driver:
         queue = self._queues[any(trial.target.needs_accelerator for trial in job.trials)]
         queue.appendleft(job) if first else queue.append(job)
 
-    def _next_job(self, node: Node, nodes: list[Node]) -> _Job | None:
-        fitting = [queue for needs, queue in self._queues.items() if queue and self._fits(needs, node, nodes)]
+    def _next_job(self, node: Node) -> _Job | None:
+        fitting = [queue for needs, queue in self._queues.items() if queue and self._fits(needs, node)]
         return min(fitting, key=lambda queue: queue[0].place).popleft() if fitting else None
 
-    def _fits(self, needs_accelerator: bool, node: Node, nodes: list[Node]) -> bool:
+    def _fits(self, needs_accelerator: bool, node: Node) -> bool:
         if needs_accelerator:
             return node.accelerators >= 1
-        # A sweep by target asks what a CPU machine does: GPU machines do that only where there is no other.
-        return not (self._by_target and node.accelerators and any(not n.accelerators for n in nodes))
+        # A sweep by target asks what a CPU machine does: a GPU machine does that only where no other comes.
+        return not node.accelerators or self._gpu_nodes_do_cpu_work
 
     def _begin(self, job: _Job, node: Node) -> None:
         trial, *rest = job.trials
@@ -177,15 +178,15 @@ class _Driver:
 
     def _give_up_on_missing(self, nodes: list[Node]) -> None:
         """Deal with jobs that no node can serve: ask for nodes, wait, then say that they are unavailable."""
-        stuck = [
-            queue
+        stuck = {
+            needs: queue
             for needs, queue in self._queues.items()
-            if queue and not any(self._fits(needs, node, nodes) for node in nodes)
-        ]
+            if queue and not any(self._fits(needs, node) for node in nodes)
+        }
         if not stuck:
             self._wait_until = None
             return
-        targets = {trial.target.name: trial.target for queue in stuck for job in queue for trial in job.trials}
+        targets = {trial.target.name: trial.target for queue in stuck.values() for job in queue for trial in job.trials}
         if self._wait_until is None:
             waits = self._executor.ask_for(targets.values())
             self._wait_until = time.monotonic() + (self._wait_s if waits else 0.0)
@@ -193,7 +194,10 @@ class _Driver:
                 self._progress.waiting(list(targets), self._wait_s)
         if time.monotonic() < self._wait_until:
             return
-        for queue in stuck:
+        if False in stuck and nodes:  # there are GPU machines only
+            self._gpu_nodes_do_cpu_work = True
+            stuck.pop(False)
+        for queue in stuck.values():
             while queue:
                 self._split(queue.popleft(), nodes)
 

@@ -51,6 +51,7 @@ class Linear:
         self._criterion = nn.CrossEntropyLoss()
         self._optimizer = torch.optim.SGD(self._model.parameters(), lr=0.01)
         self._batches = self._endless()
+        self._all_batches = self._loader(drop_last=False)
 
     def step(self) -> torch.Tensor:
         """Train on the next full batch; a new epoch, with its shuffle, begins where one ends."""
@@ -58,8 +59,7 @@ class Linear:
 
     def epoch(self) -> float:
         """Train once through all rows, the last batch as short as it is; return the mean loss."""
-        batches = self._loader(drop_last=False)
-        return sum(float(self._train(*batch)) for batch in batches) / len(batches)
+        return sum(float(self._train(*batch)) for batch in self._all_batches) / len(self._all_batches)
 
     def _train(self, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         inputs, labels = inputs.to(self._device), labels.to(self._device)
