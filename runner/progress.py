@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -41,8 +42,7 @@ class Progress:
             total: Trials to run.
         """
         self._console = console
-        # `ray submit` gives a piped command a terminal all the same, one of no width.
-        self._is_watched = console.is_terminal and not console.is_dumb_terminal and console.width > 0
+        self._is_watched = console.is_terminal and not console.is_dumb_terminal and _has_width(console)
         self._failures = 0
         self._told: set[str] = set()
         self._running: dict[str, str] = {}
@@ -126,3 +126,11 @@ class Progress:
         failures = f"[bold]{self._failures} not ok[/]" if self._failures else ""
         self._bar.update(self._task, failures=failures)
         self._now.plain = "\n".join(self._running.values())
+
+
+def _has_width(console: Console) -> bool:
+    """Whether somebody can look: `ray submit` gives a command whose output is piped a terminal of no width."""
+    try:
+        return os.get_terminal_size(console.file.fileno()).columns > 0
+    except (OSError, ValueError):  # no terminal below, as in a recording
+        return True
