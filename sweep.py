@@ -27,32 +27,33 @@ if TYPE_CHECKING:
     from sweeps.definition import Sweep
     from sweeps.trial import Trial
 
+# \b keeps the lines of a block as they are.
 EPILOG = """
+\b
 Examples:
+  python sweep.py                      the default sweep, on this machine
+  python sweep.py --list               the sweeps that ship, and what each answers
+  python sweep.py width --set passes=5
+  python sweep.py mine.yaml --out results/mine
+  python sweep.py batch_size --targets cpu-1,cpu --set axes.batch_size=32,2048
+  ray submit cluster.yaml sweep.py -- batch_size      the same on a cluster
 
-    python sweep.py                            the default sweep, on this machine
-
-    python sweep.py --list                     the sweeps that ship, and what each answers
-
-    python sweep.py width --set passes=5       one of them, with more replicates
-
-    python sweep.py mine.yaml --out results/mine
-
-    python sweep.py batch_size --targets cpu-1,cpu --set axes.batch_size=32,256,2048
-
-    ray submit cluster.yaml sweep.py batch_size        the same on a cluster
-
-Exit code: 0 all planned trials have an answer; 3 finished, but some failed; 2 something given cannot be used;
-1 a fault of this program; 130 interrupted, and everything finished is kept. The same command runs the rest.
+\b
+Exit code:
+  0    every planned trial has an answer
+  3    finished, but some trials failed
+  2    something that was given cannot be used
+  1    a fault of this program
+  130  interrupted: what is finished is kept, and the same command runs the rest
 """
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
 @app.command(epilog=EPILOG)
 def main(
     sweep: Annotated[
-        str, typer.Argument(metavar="[NAME|FILE.yaml]", help="A sweep that ships (see --list) or a file.")
+        str, typer.Argument(metavar="NAME|FILE.yaml", help="A sweep that ships (see --list), or a file.")
     ] = "default",
     out: Annotated[
         Path | None, typer.Option(metavar="STUDY", help="Folder of the study. [default: results/<name>]")
@@ -132,9 +133,12 @@ def _run(
     from runner.place import choose_place
     from runner.run import open_trials
     from sweeps.definition import load
+    from sweeps.errors import InputError
     from sweeps.workload import source_of
 
-    rivals = [each for each in targets.split(",") if each]
+    if address is not None and (local or not address.strip()):
+        raise InputError("--address: give an address, or auto for the running Ray; and not together with --local")
+    rivals = _names("--targets", targets)
     choice = {has: load(name, settings=settings, targets=rivals, accelerator=has) for has in (True, False)}
     retried = _statuses(retry)
     folder = (out or Path("results") / choice[True].name).expanduser()
@@ -267,11 +271,21 @@ def _statuses(text: str) -> frozenset[str]:
     from sweeps.errors import InputError, did_you_mean
     from sweeps.record import STATUSES
 
-    asked = [each for each in text.split(",") if each]
+    asked = _names("--retry", text)
     for each in asked:
         if each not in STATUSES:
             raise InputError(f"--retry {each}: no such status; {', '.join(STATUSES)}.{did_you_mean(each, STATUSES)}")
     return frozenset(asked)
+
+
+def _names(flag: str, text: str) -> list[str]:
+    """Split the value of a flag at its commas."""
+    from sweeps.errors import InputError
+
+    names = [each.strip() for each in text.split(",")] if text else []
+    if not all(names):
+        raise InputError(f"{flag} {text}: expected names with commas between them, such as {flag} a,b")
+    return names
 
 
 def _end_on_signals() -> None:

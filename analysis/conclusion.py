@@ -59,7 +59,7 @@ def conclude(study: Study) -> Conclusion:
     """Draw the conclusions of a study.
 
     Raises:
-        StudyError: Its rows cannot answer the question, for example because an axis has a reserved name.
+        StudyError: Its rows cannot answer the question, for example because its sizes are no numbers.
     """
     sweep = study.sweep
     frame = study.compared

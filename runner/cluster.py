@@ -7,6 +7,7 @@ target. Ray's own retries are off: a failure is a row, and repeating it is for t
 from __future__ import annotations
 
 import os
+import re
 import socket
 import warnings
 from collections.abc import Iterable, Mapping
@@ -29,6 +30,7 @@ from sweeps.target import Target
 from sweeps.trial import Trial
 
 OBJECT_STORE_BYTES = 100_000_000  # a record is a few kilobytes
+REACH_S = 10.0
 NOT_CODE = [".git/", ".venv/", "results/", "studies/", "*.parquet", "__pycache__/"]
 
 
@@ -59,7 +61,7 @@ class Cluster:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                if self._embedded:
+                if address is None:
                     ray.init(
                         address="local",
                         num_cpus=usable_cores(),
@@ -70,12 +72,16 @@ class Cluster:
                         **quiet,
                     )
                 else:
+                    _reach(address)
                     code = {"working_dir": str(ROOT), "excludes": NOT_CODE}
                     ray.init(address=address, runtime_env=code, **quiet)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # Ray may end the whole process where it finds nobody
             what = "start a Ray of its own" if self._embedded else f"connect to Ray at {address}"
-            reason = str(error).strip().splitlines() or [type(error).__name__]
+            said = "" if isinstance(error, SystemExit) else str(error)
+            reason = said.strip().splitlines() or ["no answer"]
             raise ClusterError(f"cannot {what}: {reason[0]}") from error
+        # Raylets tell of dead workers on stdout, whatever was asked of the logs; here that is a row.
+        ray._private.worker._worker_logs_enabled = False  # noqa: SLF001  (there is no public switch)
         self._task = ray.remote(max_retries=0)(_run_trial)
 
     def nodes(self) -> list[Node]:
@@ -139,6 +145,17 @@ class Cluster:
         ray.shutdown()
 
 
+def _reach(address: str) -> None:
+    """Look whether anybody listens at HOST:PORT, which Ray itself would try for minutes.
+
+    Raises:
+        OSError: Nobody does.
+    """
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_S).close()
+
+
 def _columns(reference: ray.ObjectRef[dict[str, Any]]) -> dict[str, Any]:
     try:
         return ray.get(reference)
@@ -146,7 +163,7 @@ def _columns(reference: ray.ObjectRef[dict[str, Any]]) -> dict[str, Any]:
         return {
             "status": _status(error),
             "error_type": type(error).__name__,
-            "error_message": str(error).strip()[-4_000:],
+            "error_message": re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()[-4_000:],  # Ray colours its text
         }
 
 

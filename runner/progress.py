@@ -108,15 +108,14 @@ class Progress:
             if not self._is_watched:
                 print(f"done {record.trial_id} {record.status}", flush=True)
             elif record.status in NOTABLE and self._is_new(record):
-                last = (record.error_message or "").strip().splitlines()[-1:]
-                self._console.print(f"[bold]{record.status}[/] {escape(label)}: {escape(''.join(last))}")
+                self._console.print(f"[bold]{record.status}[/] {escape(label)}: {escape(_cause(record))}")
             self._bar.advance(self._task)
         if records:
             self._show()
 
     def _is_new(self, record: Record) -> bool:
         """Whether this fault has not been shown yet: a sweep without a GPU would fill the screen with one line."""
-        fault = f"{record.status} {record.target} {(record.error_message or '').splitlines()[-1:]}"
+        fault = f"{record.status} {record.target} {_cause(record)}"
         if fault in self._told:
             return False
         self._told.add(fault)
@@ -126,6 +125,14 @@ class Progress:
         failures = f"[bold]{self._failures} not ok[/]" if self._failures else ""
         self._bar.update(self._task, failures=failures)
         self._now.plain = "\n".join(self._running.values())
+
+
+def _cause(record: Record) -> str:
+    """Return the line of an error message that says most: the first, or the first after a traceback."""
+    lines = (record.error_message or "").strip().splitlines()
+    frames = [number for number, line in enumerate(lines) if line.startswith('  File "')]
+    told = [line for line in lines[frames[-1] :] if not line.startswith(" ")] if frames else lines
+    return told[0] if told else ""
 
 
 def _has_width(console: Console) -> bool:

@@ -135,7 +135,7 @@ class _Driver:
                     self._begin(job, node)
             self._give_up_on_missing(nodes)
             for answer in self._executor.wait(TICK_S):
-                self._take(answer, nodes)
+                self._take(answer)
             if not self._busy and any(self._queues.values()):
                 time.sleep(TICK_S)  # for nodes to come
             self._progress.stored(self._store.flush())
@@ -160,13 +160,13 @@ class _Driver:
         self._progress.started(trial, node)
         self._executor.start(trial, node)
 
-    def _take(self, answer: Answer, nodes: list[Node]) -> None:
+    def _take(self, answer: Answer) -> None:
         self.ran += 1
         self._keep(answer.trial, answer.columns)
         rest = self._busy.pop(answer.node.node_id)
         if not rest.trials:
             return
-        if answer.columns["status"] == "node_lost" or answer.node not in nodes:
+        if answer.columns["status"] == "node_lost" or answer.node not in self._executor.nodes():
             self._enqueue(rest, first=True)
         else:
             self._begin(rest, answer.node)

@@ -6,8 +6,8 @@ full; so there are few files, and at any moment each is whole.
 
 from __future__ import annotations
 
-import os
 import secrets
+import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sweeps.definition import Sweep
-from sweeps.errors import StudyError
+from sweeps.errors import InputError, StudyError
 from sweeps.record import Record, table
 from sweeps.study import SWEEP, TRIALS, read_records, read_sweep
 from sweeps.workload import short_name
@@ -93,14 +93,17 @@ class Store:
 
 
 def check(folder: Path, sweep: Sweep) -> None:
-    """Refuse a folder that this sweep cannot write to, without writing anything.
+    """Refuse a folder that this sweep cannot write to, and leave no trace.
 
     Raises:
         StudyError: The folder cannot be written, or holds another question.
     """
-    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        raise StudyError(f"--out {folder}: {nearest} is not a folder that can be written; choose another --out")
+    try:
+        nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        with tempfile.TemporaryDirectory(prefix=".crossover-", dir=nearest):
+            pass  # root may write anywhere, it says, but not below /proc
+    except OSError as error:
+        raise StudyError(f"--out {folder}: cannot be written: {error.strerror}; choose another --out") from None
     if not (folder / SWEEP).is_file():
         if folder.is_dir() and any(not each.name.startswith(_UNFINISHED) for each in folder.iterdir()):
             raise StudyError(f"--out {folder}: is not empty and not a study; choose another --out")
@@ -118,6 +121,10 @@ def check(folder: Path, sweep: Sweep) -> None:
             raise StudyError(
                 f"--out {folder}: holds another study, with {what} {there}, not {here}; choose another --out"
             )
+    try:
+        sweep.joined_with(older)
+    except InputError as error:
+        raise StudyError(f"--out {folder}: {error}") from None
 
 
 def code_versions(folder: Path) -> set[str]:

@@ -9,87 +9,49 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    StrictBool,
-    StrictFloat,
-    StrictInt,
-    StrictStr,
     ValidationError,
     ValidationInfo,
     model_validator,
 )
 
-from sweeps.errors import InputError, did_you_mean
+from sweeps import plain_yaml
+from sweeps.axis import LEAST_NUMBER, LONGEST_TEXT, Axis, Scalar, Text
+from sweeps.errors import InputError, did_you_mean, show
 from sweeps.record import COLUMNS
-from sweeps.target import Target
+from sweeps.target import LEGAL, NAME, NAME_IN_WORDS, Target
 from sweeps.trial import Trial
 from sweeps.workload import Value, complete, resolve_own
 
 CATALOG = Path(__file__).parent / "catalog"
 LARGEST_FILE_BYTES = 1_000_000
-MOST_VALUES = 1_000
 MOST_TRIALS = 100_000
-
-Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
-
-
-def _axis(value: Any) -> Any:
-    """Turn `{from, to, factor}` or `{from, to, steps}` into the list of values it stands for."""
-    if isinstance(value, Mapping):
-        return _range(value)
-    if not isinstance(value, list | tuple):
-        raise ValueError("expected a list such as [32, 64], or {from: 4, to: 4096, factor: 4}")
-    return list(value)
-
-
-def _range(given: Mapping[str, Any]) -> list[float]:
-    if not {"from", "to"} <= set(given) or len(given) != 3 or not {"factor", "steps"} & set(given):
-        raise ValueError("a range has the keys from, to and either factor or steps")
-    for key, number in given.items():
-        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-            raise ValueError(f"{key}: {number!r} is not a number")
-    low, high = given["from"], given["to"]
-    if not 0 < low <= high:
-        raise ValueError(f"from {low} to {high}: from must be above 0 and not above to")
-    if "factor" in given:
-        factor = given["factor"]
-        if factor <= 1:
-            raise ValueError(f"factor: {factor} is not above 1")
-        count = math.floor(math.log(high / low) / math.log(factor) + 1e-9) + 1
-    else:
-        count = given["steps"]
-        if not isinstance(count, int) or count < 2:
-            raise ValueError(f"steps: {count} is not a whole number >= 2")
-        factor = (high / low) ** (1 / (count - 1))
-    if count > MOST_VALUES:
-        raise ValueError(f"{count} values are too many; at most {MOST_VALUES}")
-    values = [low * factor**k for k in range(count)]
-    if isinstance(low, int) and isinstance(high, int):
-        return list(dict.fromkeys(round(v) for v in values))
-    return values
+#: What the analysis adds to the rows it groups and answers; a test holds the two together.
+CONCLUSIONS = frozenset(
+    {
+        *("machine", "verdict", "direction", "estimate", "low", "high", "bracket_low", "bracket_high"),
+        *("pairs", "changes", "reasons", "state", "strong", "known_sign"),
+        *("log_ratio", "log_ratio_low", "log_ratio_high"),
+        *("baseline_s", "baseline_low_s", "baseline_high_s", "baseline_status"),
+        *("challenger_s", "challenger_low_s", "challenger_high_s", "challenger_status"),
+    }
+)
+#: Names that a parameter cannot have: all columns, of which SQL knows no upper case, and the seed.
+RESERVED = COLUMNS | CONCLUSIONS | {"seed"}
+#: What a file says to ask instead where there is no accelerator; `load` takes it out.
+OTHERWISE = "without_accelerator"
 
 
-def _distinct(values: list[Any]) -> list[Any]:
-    if not values:
-        raise ValueError("the list is empty; at least one value")
-    if len(values) > MOST_VALUES:
-        raise ValueError(f"{len(values)} values are too many; at most {MOST_VALUES}")
-    if repeated := [v for v in dict.fromkeys(values) if values.count(v) > 1]:
-        raise ValueError(f"{repeated[0]!r} is there twice")
-    return values
-
-
-Axis = Annotated[list[Scalar], BeforeValidator(_axis), AfterValidator(_distinct)]
+def _one_line(text: Any) -> Any:
+    return " ".join(text.split()) if isinstance(text, str) else text
 
 
 class Sweep(BaseModel):
@@ -114,56 +76,73 @@ class Sweep(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
-    question: str = ""
-    workload: StrictStr
-    parameters: dict[str, Scalar] = {}
-    axes: dict[str, Axis] = Field(min_length=1)
-    targets: list[Target] = Field(min_length=2)
-    baseline: StrictStr = ""
-    challenger: StrictStr = ""
-    margin: float = Field(default=0.0, ge=0.0, lt=1.0)
-    passes: int = Field(default=3, ge=1, le=1000, strict=True)
-    pairing: Literal["same_node", "by_target"] = "same_node"
-    deadline_s: float = Field(default=120.0, gt=0.0, le=86_400.0)
-    seed: int = Field(default=0, ge=0, lt=2**32, strict=True)
+    name: str = Field(pattern=NAME, description=NAME_IN_WORDS)
+    question: Annotated[Text, BeforeValidator(_one_line)] = Field(
+        default="", description=f"a text of at most {LONGEST_TEXT} characters"
+    )
+    workload: Text = Field(description="a text: linear, mlp, FILE.py:factory or package.module:factory")
+    parameters: dict[str, Scalar] = Field(default={}, description="a mapping of names to values, {width: 256}")
+    axes: dict[str, Axis] = Field(
+        min_length=1, description="a mapping with at least one axis, such as {batch_size: [32, 64]}"
+    )
+    targets: list[Target] = Field(min_length=2, description="a list of at least two, such as [cpu, gpu]")
+    baseline: str = Field(default="", description="name of a target")
+    challenger: str = Field(default="", description="name of a target")
+    margin: float = Field(
+        default=0.0, ge=0.0, lt=1.0, strict=True, description="a number from 0 to below 1; 0.1 is 10 %"
+    )
+    passes: int = Field(default=3, ge=1, le=1000, strict=True, description="a whole number from 1 to 1000")
+    pairing: Literal["same_node", "by_target"] = Field(default="same_node", description="same_node or by_target")
+    deadline_s: float = Field(
+        default=120.0, gt=0.0, le=86_400.0, strict=True, description="seconds, above 0 and at most 86400"
+    )
+    seed: int = Field(default=0, ge=0, lt=2**32, strict=True, description="a whole number from 0 to 4294967295")
 
     @model_validator(mode="before")
     @classmethod
     def _default_rivals(cls, value: Any) -> Any:
         """Compare the first target with the second where the file does not say."""
-        if isinstance(value, dict) and isinstance(value.get("targets"), list) and len(value["targets"]) > 1:
-            names = [t.get("name") if isinstance(t, dict) else t for t in value["targets"]]
-            value = {"baseline": names[0], "challenger": names[1]} | value
+        if isinstance(value, dict) and isinstance(value.get("targets"), list):
+            names = [each.get("name") if isinstance(each, dict) else each for each in value["targets"]]
+            if all(isinstance(name, str) for name in names):
+                value = dict(zip(("baseline", "challenger"), names, strict=False)) | value
         return value
 
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Self:
+        self._check_targets()
+        self._check_axes()
+        if self.size > MOST_TRIALS:
+            raise ValueError(f"axes: {self.size} trials are too many; at most {MOST_TRIALS}")
+        if not (info.context and info.context.get("stored")):  # the user's file may have moved since
+            self.configurations()  # every single one has to be legal
+        return self
+
+    def _check_targets(self) -> None:
         names = [target.name for target in self.targets]
         if repeated := [n for n in dict.fromkeys(names) if names.count(n) > 1]:
             raise ValueError(f"targets: {repeated[0]} is there twice")
         for role in ("baseline", "challenger"):
             name = getattr(self, role)
             if name not in names:
-                raise ValueError(f"{role}: {name!r} is not one of the targets; {', '.join(names)}")
+                raise ValueError(f"{role}: {show(name)} is not one of the targets; {', '.join(names)}")
         if self.baseline == self.challenger:
-            raise ValueError(f"challenger: {self.challenger!r} is the baseline too; name another target")
+            raise ValueError(f"challenger: {show(self.challenger)} is the baseline too; name another target")
+
+    def _check_axes(self) -> None:
         for name in (*self.axes, *self.parameters):
             where = "axes" if name in self.axes else "parameters"
-            if not name.isidentifier() or name in COLUMNS or name == "seed":
-                raise ValueError(f"{where}.{name}: this name is taken by a column of the results; choose another")
+            if not name.isidentifier():
+                raise ValueError(f"{where}.{name}: is no name for a parameter; letters, digits and _")
+            if name.lower() in RESERVED:
+                raise ValueError(f"{where}.{name}: the name is taken by a column of the results; choose another")
         if both := set(self.axes) & set(self.parameters):
             raise ValueError(f"parameters.{min(both)}: is an axis too; give it in one place")
         for value in self.axes[self.axis]:
-            if isinstance(value, bool | str) or not (math.isfinite(value) and value > 0):
+            if isinstance(value, bool | str) or value < LEAST_NUMBER:
                 raise ValueError(
-                    f"axes.{self.axis}: {value!r} is not allowed; the axis that is solved for has numbers above 0"
+                    f"axes.{self.axis}: {show(value)} is not allowed; the axis that is solved for has numbers above 0"
                 )
-        if self.size > MOST_TRIALS:
-            raise ValueError(f"axes: {self.size} trials are too many; at most {MOST_TRIALS}")
-        if not (info.context and info.context.get("stored")):  # the user's file may have moved since
-            self.configurations()  # every single one has to be legal
-        return self
 
     @property
     def axis(self) -> str:
@@ -227,19 +206,33 @@ class Sweep(BaseModel):
 
         Returns:
             A sweep with the axis values, targets and passes of both. The rest is this sweep's.
+
+        Raises:
+            InputError: The two do not go together: a target has changed its meaning, or there is too much of it.
         """
-        axes = {name: sorted({*older.axes[name], *values}, key=_numbers_first) for name, values in self.axes.items()}
-        names = [target.name for target in self.targets]
-        targets = [*self.targets, *(t for t in older.targets if t.name not in names)]
-        return self.model_copy(update={"axes": axes, "targets": targets, "passes": max(self.passes, older.passes)})
+        for target in self.targets:
+            for other in older.targets:
+                if other.name == target.name and other != target:
+                    raise InputError(
+                        f"targets: {target.name} is another one in the study ({other.device}, threads: "
+                        f"{other.threads}; now {target.device}, threads: {target.threads}); give it another name"
+                    )
+        names = {target.name for target in self.targets}
+        joined = self.model_dump() | {
+            "axes": {name: _union(values, older.axes[name]) for name, values in self.axes.items()},
+            "targets": [*self.targets, *(t for t in older.targets if t.name not in names)],
+            "passes": max(self.passes, older.passes),
+        }
+        return _checked(joined, "together with what the study holds", context={"stored": True})
 
     def dump(self) -> str:
         """Return the sweep as the YAML text that `read` takes."""
-        return yaml.safe_dump(self.model_dump(), sort_keys=False, allow_unicode=True, width=100)
+        return plain_yaml.dump(self.model_dump())
 
 
-def _numbers_first(value: Value) -> tuple[bool, float, str]:
-    return (True, 0.0, value) if isinstance(value, str) else (False, float(value), "")
+def _union(values: list[Scalar], others: list[Scalar]) -> list[Scalar]:
+    both = list(dict.fromkeys((*values, *others)))
+    return sorted(both, key=lambda value: (isinstance(value, str), value))
 
 
 def catalog() -> dict[str, Path]:
@@ -264,19 +257,25 @@ def load(
     path = _find(name_or_file)
     shown = str(path) if path.parent != CATALOG else f"catalog sweep {path.stem}"
     raw = _parse(path, shown)
-    otherwise = raw.pop("without_accelerator", {})
+    otherwise = raw.pop(OTHERWISE, {})
     if not isinstance(otherwise, dict):
-        raise InputError(f"{shown}: without_accelerator: a mapping of keys to replace is expected")
+        raise InputError(f"{shown}: {OTHERWISE}: {show(otherwise)} is not allowed; a mapping of keys to replace")
+    sources = []  # where a key comes from, the strongest last
     if not accelerator:
         raw |= otherwise
+        sources += [(key, f"{shown}: {OTHERWISE}") for key in otherwise]
     for setting in settings:
-        _apply(raw, setting)
+        sources.append(_apply(raw, setting))
     if targets:
-        raw["targets"] = list(targets)
-        if not {raw.get("baseline"), raw.get("challenger")} <= set(targets):
-            raw.pop("baseline", None)
-            raw.pop("challenger", None)
-    return _validate(raw, shown, path.parent)
+        sources += _choose(raw, [target.strip() for target in targets])
+    try:
+        if isinstance(raw.get("workload"), str) and ":" in raw["workload"]:
+            raw["workload"] = resolve_own(raw["workload"], path.parent)
+        return _checked(raw, "")
+    except InputError as error:
+        place = str(error).partition(": ")[0]
+        origin = next((label for key, label in reversed(sources) if _is_within(place, key)), shown)
+        raise InputError(f"{origin}: {error}") from None
 
 
 def read(path: Path) -> Sweep:
@@ -285,129 +284,140 @@ def read(path: Path) -> Sweep:
     Raises:
         InputError: The file cannot be read or is no sweep.
     """
-    raw = _parse(path, str(path))
-    try:
-        return Sweep.model_validate(raw, context={"stored": True})
-    except ValidationError as error:
-        raise InputError(_explain(error, str(path))) from None
+    return _checked(_parse(path, str(path)), str(path), context={"stored": True})
 
 
 def _find(name_or_file: str) -> Path:
     if name_or_file.endswith((".yaml", ".yml")):
-        path = Path(name_or_file)
-        if not path.is_file():
-            raise InputError(f"sweep file {name_or_file} does not exist (looked in {Path.cwd()})")
-        return path
+        return Path(name_or_file)
     known = catalog()
     if name_or_file not in known:
         raise InputError(
-            f"no sweep is called {name_or_file!r}; {', '.join(known)}, or a file that ends in .yaml."
+            f"no sweep is called {show(name_or_file)}; {', '.join(known)}, or a file that ends in .yaml."
             + did_you_mean(name_or_file, known)
         )
     return known[name_or_file]
 
 
-class _Loader(yaml.SafeLoader):
-    """Plain YAML only: no aliases, which can grow without bound, and no key twice, which hides a value."""
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()  # type: ignore[no-untyped-call]
-            raise yaml.constructor.ConstructorError(None, None, "aliases (*name) are not allowed", event.start_mark)
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if key.value in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} is there twice", key.start_mark
-                )
-            seen.add(key.value)
-        return super().construct_mapping(node, deep=deep)
-
-
 def _parse(path: Path, shown: str) -> dict[str, Any]:
     try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{shown}: is not a file; a sweep file is a short text")
         if path.stat().st_size > LARGEST_FILE_BYTES:
-            raise InputError(f"{shown}: larger than {LARGEST_FILE_BYTES} bytes; a sweep file is a short text")
-        raw = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506  (a SafeLoader)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{shown}: cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        place = f" line {mark.line + 1}" if mark else ""
-        raise InputError(f"{shown}:{place} is not plain YAML: {getattr(error, 'problem', None) or error}") from None
-    except RecursionError:
-        raise InputError(f"{shown}: is nested too deeply for a sweep file") from None
+            raise InputError(f"{shown}: is larger than {LARGEST_FILE_BYTES} bytes; a sweep file is a short text")
+        raw = plain_yaml.parse(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise InputError(f"{shown}: there is no such file (looked in {path.absolute().parent})") from None
+    except OSError as error:
+        raise InputError(f"{shown}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{shown}: is not UTF-8 text; a sweep file is YAML") from None
+    except ValueError as error:
+        raise InputError(f"{shown}: {error}") from None
     if not isinstance(raw, dict):
-        kind = "empty" if raw is None else f"a {type(raw).__name__}"
-        raise InputError(f"{shown}: is {kind}; a sweep file has the keys {', '.join(Sweep.model_fields)}")
-    return {str(key): value for key, value in raw.items()}
+        kind = "is empty" if raw is None else f"holds {show(raw)}"
+        raise InputError(f"{shown}: {kind}; a sweep file has the keys {', '.join(_KEYS)}")
+    return raw
 
 
-def _apply(raw: dict[str, Any], setting: str) -> None:
-    key, found, text = setting.partition("=")
-    if not found or not key:
-        raise InputError(f"--set {setting}: expected key=value, such as passes=5 or axes.batch_size=32,64")
-    try:
-        value = yaml.load(f"[{text}]" if "," in text else text, Loader=_Loader)  # noqa: S506  (a SafeLoader)
-    except yaml.YAMLError:
-        raise InputError(f"--set {setting}: {text!r} is not a plain value, nor values with commas") from None
+def _apply(raw: dict[str, Any], setting: str) -> tuple[str, str]:
+    """Put `key=value` on top: dotted keys lead into mappings, commas make lists of axis values and targets.
+
+    Returns:
+        The key, and the setting as messages show it.
+    """
+    key, _, text = setting.partition("=")
     *path, last = key.split(".")
+    shown = _flag("--set", setting)
+    is_text = not path and last in _TEXTS
+    if not all([*path, last]) or not key.isprintable() or not (text or is_text):
+        raise InputError(f"{shown}: expected key=value, such as passes=5 or axes.batch_size=32,64")
+    if _is_within(key, OTHERWISE):
+        raise InputError(f"{shown}: only a sweep file can say this")
+    in_axes = path == ["axes"]
+    is_list = (in_axes or key == "targets") and not text.startswith(("[", "{"))
+    try:
+        value = text if is_text else plain_yaml.parse(f"[ {text} ]" if is_list else text)
+    except ValueError as error:
+        raise InputError(f"{shown}: {error}") from None
     place = raw
     for part in path:
         inner = place.setdefault(part, {})
         if not isinstance(inner, dict):
-            raise InputError(f"--set {setting}: {part} holds no keys of its own")
+            raise InputError(f"{shown}: {part} holds no keys of its own")
         place = inner
-    in_axes = path == ["axes"]
-    place[last] = [value] if in_axes and not isinstance(value, list | dict) else value
-    if in_axes:  # what was fixed is now varied
-        raw.get("parameters", {}).pop(last, None)
+    place[last] = value
+    if in_axes and isinstance(raw.get("parameters"), dict):  # what was fixed is now varied
+        raw["parameters"].pop(last, None)
+    return key, shown
 
 
-def _validate(raw: dict[str, Any], shown: str, folder: Path) -> Sweep:
+def _choose(raw: dict[str, Any], targets: list[str]) -> list[tuple[str, str]]:
+    """Replace the targets, by those of the file where the names are the same; return what `_apply` does."""
+    listed = raw["targets"] if isinstance(raw.get("targets"), list) else []
+    own = {each["name"]: each for each in listed if isinstance(each, dict) and isinstance(each.get("name"), str)}
+    raw["targets"] = [own.get(name, name) for name in targets]
+    if not all(raw.get(role) in targets for role in ("baseline", "challenger")):
+        raw.pop("baseline", None)
+        raw.pop("challenger", None)
+    return [(key, _flag("--targets", ",".join(targets))) for key in ("targets", "baseline", "challenger")]
+
+
+def _flag(name: str, text: str) -> str:
+    return f"{name} {text if text.isprintable() and len(text) <= 100 else show(text)}"
+
+
+def _is_within(place: str, key: str) -> bool:
+    """Whether one of two dotted keys leads to the other."""
+    return f"{place}.".startswith(f"{key}.") or f"{key}.".startswith(f"{place}.")
+
+
+#: Keys of a file, and those whose value is a text that `--set` takes as it is.
+_KEYS = (*Sweep.model_fields, OTHERWISE)
+_TEXTS = frozenset(name for name, field in Sweep.model_fields.items() if field.annotation is str)
+#: How many parts of a place are keys of ours; what follows is how pydantic names the members of a union.
+_DEPTHS = {"targets": 3, "axes": 3, "parameters": 2}
+
+
+def _checked(raw: dict[str, Any], shown: str, context: Mapping[str, bool] | None = None) -> Sweep:
     try:
-        if isinstance(raw.get("workload"), str) and ":" in raw["workload"]:
-            raw["workload"] = resolve_own(raw["workload"], folder)
-        return Sweep.model_validate(raw)
+        return Sweep.model_validate(raw, context=context)
     except ValidationError as error:
-        raise InputError(_explain(error, shown)) from None
+        text = _explain(error)
     except InputError as error:
-        raise InputError(f"{shown}: {error}") from None
+        text = str(error)
+    raise InputError(f"{shown}: {text}" if shown else text)
 
 
-#: How pydantic names the members of a union within a place; no key of ours.
-_SCALAR_TYPES = frozenset({"bool", "int", "float", "str", "literal['all']"})
-
-
-def _explain(error: ValidationError, shown: str) -> str:
-    """Say the first fault in one line, and how many more there are."""
+def _explain(error: ValidationError) -> str:
+    """Say the first fault in one line that begins with the key, and how many more there are."""
     faults = error.errors(include_url=False)
-    first = next((f for f in faults if f["type"] == "extra_forbidden"), faults[0])
-    place = ".".join(str(part) for part in first["loc"] if str(part) not in _SCALAR_TYPES)
-    value = first["input"]
-    if first["type"] == "extra_forbidden":
-        known = _known_keys(first["loc"])
-        text = f"{place}: unknown key; {', '.join(known)}.{did_you_mean(str(first['loc'][-1]), known)}"
-    elif first["type"] == "missing":
-        text = f"{place}: this key is missing"
+    places = [fault["loc"][: _DEPTHS.get(str(fault["loc"][0]), 1)] if fault["loc"] else () for fault in faults]
+    kinds = [fault["type"] for fault in faults]
+    # A misspelt key explains a missing one; what we say ourselves is better than what a union's members say.
+    first = next((kinds.index(kind) for kind in ("extra_forbidden", "value_error") if kind in kinds), 0)
+    place, fault = ".".join(map(str, places[first])), faults[first]
+    legal, known = _legal(places[first])
+    if fault["type"] == "value_error":
+        message = fault["msg"].removeprefix("Value error, ")
+        text = f"{place}: {message}" if place else message
+    elif fault["type"] == "extra_forbidden":
+        text = f"{place}: unknown key; {', '.join(known)}.{did_you_mean(str(places[first][-1]), known)}"
+    elif fault["type"] == "missing":
+        text = f"{place}: this key is missing; {legal}"
     else:
-        message = first["msg"].removeprefix("Value error, ")
-        text = message if not place or message.startswith(place) else f"{place}: {_shown_value(value)}{_legal(message)}"
-    more = f" (and {len(faults) - 1} more)" if len({f["loc"][:2] for f in faults}) > 1 else ""
-    return f"{shown}: {text}{more}"
+        text = f"{place}: {show(fault['input'])} is not allowed; {legal}"
+    others = len(set(places)) - 1
+    return text + (f" (and {others} more)" if others else "")
 
 
-def _known_keys(place: Iterable[int | str]) -> list[str]:
-    return list(Target.model_fields if "targets" in place else Sweep.model_fields)
-
-
-def _shown_value(value: Any) -> str:
-    text = repr(value)
-    return "" if len(text) > 60 else f"{text} is not allowed; "
-
-
-def _legal(message: str) -> str:
-    return message[0].lower() + message[1:]
+def _legal(place: tuple[int | str, ...]) -> tuple[str, Sequence[str]]:
+    """Return what may stand at a place, in words, and which keys are known there."""
+    key, *inner = place or ("",)
+    if key == "targets" and inner:
+        field = Target.model_fields.get(str(inner[-1]))
+        return (str(field.description) if field else LEGAL), list(Target.model_fields)
+    if key == "axes" and inner:
+        return "a list such as [32, 64], or {from: 4, to: 4096, factor: 4}", _KEYS
+    field = Sweep.model_fields.get(str(key))
+    return (str(field.description) if field else ""), _KEYS

@@ -11,7 +11,9 @@ The command prints the message and exits with 2. A trial that fails raises none 
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterable
+from typing import Any
 
 
 class CrossoverError(Exception):
@@ -28,6 +30,14 @@ class StudyError(CrossoverError):
 
 class ClusterError(CrossoverError):
     """The cluster that was asked for cannot be reached or started."""
+
+
+def show(value: Any) -> str:
+    """Return a value as a sweep file would hold it, cut where it is long."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    if not text.isprintable():
+        text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

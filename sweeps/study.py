@@ -50,27 +50,41 @@ def read_records(folder: Path, columns: Sequence[str] | None = None) -> tuple[pa
         One table, one row an attempt of a trial, and a warning for each file that had to be left out: cut off,
         not Parquet, or Parquet that holds no records of ours. Columns that some files lack are null there.
     """
-    tables, warnings = [], []
-    places = sorted((folder / TRIALS).iterdir()) if (folder / TRIALS).is_dir() else []
-    for path in places:
-        where = f"{TRIALS}/{path.name}"
+    described = schema([])
+    rows, warnings = described.empty_table(), []
+    for path in sorted((folder / TRIALS).iterdir()) if (folder / TRIALS).is_dir() else []:
         if path.name.startswith("."):
             continue
+        where = f"{TRIALS}/{path.name}"
         if path.suffix != ".parquet" or not path.is_file():
             warnings.append(f"{where} is not a Parquet file of this study; it was left out")
             continue
         try:
-            part = pq.ParquetFile(path)
-            names = part.schema_arrow.names
-            if not {"schema_version", "trial_id", "status", "target"} <= set(names):
+            part = _read_part(path)
+            if not _holds_records(part.schema, described):
                 warnings.append(f"{where} holds no records of this program; it was left out")
                 continue
-            wanted = names if columns is None else [name for name in columns if name in names]
-            tables.append(part.read(columns=wanted).replace_schema_metadata(None))
-        except (pa.ArrowInvalid, OSError) as error:
+            rows = pa.concat_tables([rows, part], promote_options="permissive")
+        except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
             reason = str(error).split("\n")[0][:120].rstrip(".")
             warnings.append(f"{where} is damaged or cut off ({reason}); its rows are lost and it was left out")
-    if not tables:
-        empty = schema([]).empty_table()
-        return (empty if columns is None else empty.select([c for c in columns if c in empty.column_names])), warnings
-    return pa.concat_tables(tables, promote_options="permissive"), warnings
+    return (rows if columns is None else rows.select([c for c in columns if c in rows.column_names])), warnings
+
+
+def _read_part(path: Path) -> pa.Table:
+    # Every column, whichever are asked for: a part is either used by everybody or by nobody.
+    part = pq.ParquetFile(path, page_checksum_verification=True).read().replace_schema_metadata(None)
+    part.validate(full=True)
+    return part
+
+
+def _holds_records(found: pa.Schema, described: pa.Schema) -> bool:
+    """Whether columns have our types, the necessary ones are there, and the others can be parameters."""
+    kinds = {field.name: field.type for field in found}
+    ours = {field.name: field.type for field in described}
+    parameters = {kind for name, kind in kinds.items() if name not in ours}
+    return (
+        {"schema_version", "trial_id", "status", "target"} <= set(kinds)
+        and all(kinds[name].equals(kind) for name, kind in ours.items() if name in kinds)
+        and parameters <= {pa.int64(), pa.float64(), pa.string()}
+    )

@@ -7,12 +7,13 @@ that trains, stand in `runner/workloads/`, one file a family; a test holds the t
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from sweeps.errors import InputError, did_you_mean
+from sweeps.errors import InputError, did_you_mean, show
 
 Value = int | float | str | bool
 
@@ -73,17 +74,21 @@ def resolve_own(workload: str, folder: Path) -> str:
     if not place.endswith(".py"):
         _signature(workload)
         return workload
-    candidates = [folder / place, Path(place)]
-    path = next((p for p in candidates if p.is_file()), None)
+    places = dict.fromkeys(each.resolve() for each in (folder, Path.cwd()))
+    path = next((each / place for each in places if (each / place).is_file()), None)
     if path is None:
-        raise InputError(f"workload: no file {place} (looked in {folder.resolve()} and in {Path.cwd()})")
+        raise InputError(f"workload: there is no file {place} in {' nor in '.join(map(str, places))}")
     resolved = f"{path.resolve()}:{factory}"
     _signature(resolved)
     return resolved
 
 
 def source_of(workload: str) -> Path | None:
-    """Return the file that holds a user's workload, or None for a family that ships."""
+    """Return the file that holds a user's workload, or None for a family that ships.
+
+    Raises:
+        InputError: The package that should hold it cannot be imported.
+    """
     if not is_own(workload):
         return None
     place, _ = _split(workload)
@@ -91,9 +96,11 @@ def source_of(workload: str) -> Path | None:
         return Path(place)
     try:
         spec = find_spec(place)
-    except (ImportError, ValueError):
-        spec = None
-    return Path(spec.origin) if spec and spec.origin else None
+    except ModuleNotFoundError:
+        return None
+    except Exception as error:  # noqa: BLE001  (looking for package.module runs the package's own code)
+        raise InputError(f"workload: {place} cannot be imported: {type(error).__name__}: {error}") from None
+    return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
 
 
 def short_name(workload: str) -> str:
@@ -119,7 +126,7 @@ def complete(workload: str, given: Mapping[str, Value], axes: tuple[str, ...]) -
         return _complete_own(workload, given, axes)
     if workload not in FAMILIES:
         raise InputError(
-            f"workload: {workload!r} is not known; {', '.join(FAMILIES)}, or FILE.py:factory."
+            f"workload: {show(workload)} is not known; {', '.join(FAMILIES)}, or FILE.py:factory."
             + did_you_mean(workload, FAMILIES)
         )
     known = FAMILIES[workload].parameters
@@ -131,7 +138,10 @@ def complete(workload: str, given: Mapping[str, Value], axes: tuple[str, ...]) -
             )
         minimum = known[name].minimum
         if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-            raise InputError(f"{where}: {value!r} is not allowed; {name} of {workload} is a whole number >= {minimum}")
+            raise InputError(
+                f"{where}: {show(value)} is not allowed; {name} of {workload} is a whole number >= {minimum}"
+                + (f" (write {value:.0f})" if isinstance(value, float) and value.is_integer() else "")
+            )
     values = {name: given.get(name, parameter.default) for name, parameter in known.items()}
     if workload == "linear" and values["batch_size"] > values["rows"]:  # type: ignore[operator]
         raise InputError(
@@ -144,8 +154,12 @@ def complete(workload: str, given: Mapping[str, Value], axes: tuple[str, ...]) -
 def _split(workload: str) -> tuple[str, str]:
     place, _, factory = workload.rpartition(":")
     if not place or not factory.isidentifier():
-        raise InputError(f"workload: {workload!r} is not FILE.py:factory nor package.module:factory")
+        raise InputError(f"workload: {show(workload)} is not FILE.py:factory nor package.module:factory")
     return place, factory
+
+
+#: The arguments of what takes any.
+_ANYTHING = ast.parse("def factory(**parameters): ...").body[0].args  # type: ignore[attr-defined]
 
 
 def _signature(workload: str) -> ast.arguments:
@@ -153,44 +167,64 @@ def _signature(workload: str) -> ast.arguments:
     _, factory = _split(workload)
     path = source_of(workload)
     if path is None or not path.is_file():
-        raise InputError(f"workload: no module for {workload!r} can be found (is it installed?)")
+        raise InputError(f"workload: no module for {show(workload)} can be found (is it installed?)")
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    except (SyntaxError, ValueError, OSError) as error:
-        raise InputError(f"workload: {path} cannot be read as Python: {error}") from None
-    functions = {node.name: node.args for node in tree.body if isinstance(node, ast.FunctionDef)}
-    for node in tree.body:  # a class is a factory too: its constructor has the arguments
-        if isinstance(node, ast.ClassDef):
+        factories = _factories(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise InputError(f"workload: {path} is not UTF-8 text") from None
+    except OSError as error:
+        raise InputError(f"workload: {path} cannot be read: {error.strerror}") from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = f" line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        reason = getattr(error, "msg", None) or str(error) or "nested too deeply"
+        raise InputError(f"workload: {path}{line} is not Python: {reason}") from None
+    if factory not in factories:
+        legal = [name for name, arguments in factories.items() if arguments and not name.startswith("_")]
+        raise InputError(
+            f"workload: {path.name} has no function or class {factory}; it has: {', '.join(legal) or 'none'}."
+            + did_you_mean(factory, legal)
+        )
+    return factories[factory] or _ANYTHING
+
+
+@functools.lru_cache(maxsize=8)  # asked again for every configuration
+def _factories(source: str) -> dict[str, ast.arguments | None]:
+    """Return what a module names, with the arguments that a call takes; None where the source does not say."""
+    found: dict[str, ast.arguments | None] = {}
+    tree = ast.parse(source)
+    for node in ast.walk(tree):  # what is imported or assigned can be a factory too
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found[node.id] = None
+        elif isinstance(node, ast.alias):
+            found[node.asname or node.name] = None
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            found[node.name] = _ANYTHING if node.decorator_list else node.args
+        elif isinstance(node, ast.ClassDef):  # its constructor has the arguments
             methods = {m.name: m.args for m in node.body if isinstance(m, ast.FunctionDef)}
-            functions[node.name] = methods.get("__init__", _ANYTHING)
-    if factory not in functions:
-        legal = ", ".join(name for name in functions if not name.startswith("_")) or "none"
-        raise InputError(f"workload: {path.name} has no function or class {factory!r}; it has: {legal}")
-    return functions[factory]
-
-
-_ANYTHING = ast.arguments(
-    posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=ast.arg(arg="_"), defaults=[]
-)
+            found[node.name] = methods.get("__init__", _ANYTHING)
+    return found
 
 
 def _complete_own(workload: str, given: Mapping[str, Value], axes: tuple[str, ...]) -> dict[str, Value]:
     arguments = _signature(workload)
-    every = [a.arg for a in (*arguments.args, *arguments.kwonlyargs) if a.arg not in ("self", "seed")]
+    every = [a.arg for a in (*arguments.args, *arguments.kwonlyargs)]
     positional = len(arguments.args) - len(arguments.defaults)
-    required = [a.arg for a in arguments.args[:positional] if a.arg not in ("self", "seed")]
+    required = [a.arg for a in arguments.args[:positional]]
     required += [
-        a.arg
-        for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-        if default is None and a.arg != "seed"
+        a.arg for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None
     ]
-    for name in given:
-        if arguments.kwarg is None and name not in every:
-            where = f"axes.{name}" if name in axes else f"parameters.{name}"
-            raise InputError(
-                f"{where}: {short_name(workload)} takes no such argument; {', '.join(every) or 'none'}."
-                + did_you_mean(name, every)
-            )
-    if missing := [name for name in required if name not in given]:
+    own = [name for name in every if name not in ("self", "seed")]
+    if arguments.kwarg is None:
+        if "seed" not in every:
+            raise InputError(f"workload: {short_name(workload)} takes no seed; it is called with seed=... by name")
+        for name in given:
+            if name not in own:
+                where = f"axes.{name}" if name in axes else f"parameters.{name}"
+                raise InputError(
+                    f"{where}: {short_name(workload)} takes no such argument; {', '.join(own) or 'none'}."
+                    + did_you_mean(name, own)
+                )
+    if missing := [name for name in required if name in own and name not in given]:
         raise InputError(f"parameters: {short_name(workload)} also needs {', '.join(missing)}")
     return dict(given)

@@ -46,9 +46,7 @@ def test_a_crossing_is_found_where_it_is(verdicts, shape, direction):
     assert holds(found, 100), found
 
 
-@pytest.mark.parametrize(
-    ("shape", "verdict"), [("always_old", "always_baseline"), ("always_new", "always_challenger")]
-)
+@pytest.mark.parametrize(("shape", "verdict"), [("always_old", "always_baseline"), ("always_new", "always_challenger")])
 def test_one_winner_throughout_is_said_and_no_size_invented(verdicts, shape, verdict):
     found = verdicts[shape]
     assert found["verdict"] == verdict

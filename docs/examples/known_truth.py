@@ -15,7 +15,7 @@ CURVES = {
     "reverse": (lambda s: 0.4 + 0.4 * s, lambda s: 0.8 * s),
     "always_old": (lambda s: 0.4 * s**0.3, lambda s: 1.2 * s**0.3),
     "always_new": (lambda s: 1.2 * s**0.3, lambda s: 0.4 * s**0.3),
-    "several": (lambda s: 0.8, lambda s: 0.8 * max(s / 2, 1 / (2 * s))),
+    "several": (lambda _: 0.8, lambda s: 0.8 * max(s / 2, 1 / (2 * s))),
     "equal": (lambda s: 0.8 * s**0.3, lambda s: 0.8 * s**0.3),
 }
 

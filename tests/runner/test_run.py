@@ -1,0 +1,439 @@
+"""The driver loop, with an executor that answers at once behind the contract of the real ones. The store is real."""
+
+import io
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+
+import pytest
+from rich.console import Console
+
+from runner import run as driving
+from runner.executor import Answer, Node
+from runner.progress import Progress
+from runner.run import open_trials, record_of, run
+from runner.store import Store
+from sweeps.errors import StudyError
+from sweeps.study import read_records
+from tests.runner.asking import make_sweep, make_trial
+
+
+def node(name, *, accelerators=0, cpus=4):
+    return Node(node_id=name, host=f"host-{name}", cpus=cpus, accelerators=accelerators)
+
+
+class Pretend:
+    """An executor whose trials end as `answer` says when they are waited for, one a call, in the order of starting."""
+
+    def __init__(self, nodes, answer=lambda trial, node: "ok", *, waits=False, between=lambda executor: None):
+        self.up = list(nodes)
+        self.answer = answer
+        self.waits = waits
+        self.between = between  # what happens in the world whenever the driver looks for nodes
+        self.asked = []
+        self.started = []  # (trial, name of its node)
+        self.running = []
+
+    def nodes(self):
+        self.between(self)
+        return list(self.up)
+
+    def ask_for(self, targets):
+        self.asked.append([target.name for target in targets])
+        return self.waits
+
+    def start(self, trial, node):
+        assert node in self.up, "the node has gone"
+        assert node.node_id not in [other.node_id for _, other in self.running], "a node has two trials at once"
+        self.started.append((trial, node.node_id))
+        self.running.append((trial, node))
+
+    def wait(self, timeout_s):
+        if not self.running:
+            return []
+        trial, node = self.running.pop(0)
+        status = self.answer(trial, node)
+        columns = {"status": status, "host": node.host, "node_id": node.node_id, "ray": "2.60.0"}
+        if status == "node_lost":
+            self.up = [other for other in self.up if other != node]
+        return [Answer(trial=trial, node=node, columns=columns)]
+
+    def close(self):
+        pass
+
+    def of(self, target):
+        return [name for trial, name in self.started if trial.target.name == target]
+
+
+class Watched(Progress):
+    """Progress that looks at the disk whenever a record is reported."""
+
+    def __init__(self, folder, total):
+        super().__init__(Console(file=io.StringIO()), folder / "log.txt", total=total)
+        self.folder = folder
+        self.reported = []
+        self.waited = []
+        self.passed_over = 0
+
+    def stored(self, records):
+        on_disk = {row["trial_id"] for row in rows(self.folder)}
+        assert {record.trial_id for record in records} <= on_disk
+        self.reported += records
+        super().stored(records)
+
+    def waiting(self, targets, seconds):
+        self.waited.append((list(targets), seconds))
+        super().waiting(targets, seconds)
+
+    def skipped(self, trial):
+        self.passed_over += 1
+        super().skipped(trial)
+
+
+def rows(folder):
+    table, warnings = read_records(folder)
+    assert warnings == []
+    return table.to_pylist()
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(driving, "TICK_S", 0.001)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "made"
+
+
+def drive(folder, sweep, executor, *, retry=frozenset(), **settings):
+    store = Store(folder, sweep)
+    todo = open_trials(sweep, store, retry)
+    with Watched(folder, sum(map(len, todo))) as progress:
+        settings = {"code_version": "v1", **settings}
+        return run(sweep, todo, store, executor, progress, **settings), progress
+
+
+SIX = {"axes": {"batch_size": [1, 2, 3, 4, 5, 6]}, "passes": 2}
+WITH_GPU = {**SIX, "targets": ["cpu", "gpu"]}
+BY_TARGET = {**WITH_GPU, "pairing": "by_target"}
+
+
+def test_the_plan_is_run_once_in_its_order_on_one_node(folder):
+    sweep = make_sweep(**SIX)
+    executor = Pretend([node("a")])
+    outcome, progress = drive(folder, sweep, executor)
+    planned = [trial for pair in sweep.pairs() for trial in pair]
+    assert [trial for trial, _ in executor.started] == planned
+    assert [record.trial_id for record in progress.reported] == [trial.trial_id for trial in planned]
+    assert outcome.ran == 24
+    assert outcome.statuses == {"ok": 24}
+    # Passes one after another, every size once in each, targets in turn within a pair.
+    assert [len(list(group)) for _, group in groupby(planned, lambda trial: trial.pass_index)] == [12, 12]
+    assert [len(list(group)) for _, group in groupby(planned, lambda trial: trial.pair_id)] == [2] * 12
+    sizes = [[pair[0].parameters["batch_size"] for pair in sweep.pairs() if pair[0].pass_index == p] for p in (0, 1)]
+    assert sorted(sizes[0]) == sorted(sizes[1]) == [1, 2, 3, 4, 5, 6]
+    assert sizes[0] != sizes[1]
+
+
+def test_rows_say_what_was_asked_and_where_it_ran(folder):
+    sweep = make_sweep(**SIX)
+    drive(folder, sweep, Pretend([node("a")]))
+    found = {row["trial_id"]: row for row in rows(folder)}
+    for trial in (trial for pair in sweep.pairs() for trial in pair):
+        row = found[trial.trial_id]
+        assert (row["sweep"], row["workload"], row["target"]) == ("made", "mlp", trial.target.name)
+        assert (row["pair_id"], row["pair_order"], row["pass_index"]) == (
+            trial.pair_id,
+            trial.pair_order,
+            trial.pass_index,
+        )
+        assert (row["batch_size"], row["width"], row["paired"]) == (trial.parameters["batch_size"], 8, True)
+        assert (row["attempt"], row["code_version"], row["deadline_s"]) == (1, "v1", sweep.deadline_s)
+        assert (row["host"], row["node_id"]) == ("host-a", "a")
+
+
+def test_two_nodes_share_the_pairs_and_a_pair_stays_on_one(folder):
+    executor = Pretend([node("a"), node("b")])
+    outcome, _ = drive(folder, make_sweep(**SIX), executor)
+    assert outcome.statuses == {"ok": 24}
+    places = {}
+    for trial, name in executor.started:
+        places.setdefault(trial.pair_id, []).append(name)
+    assert all(len(names) == 2 and len(set(names)) == 1 for names in places.values())
+    assert Counter(names[0] for names in places.values()) == {"a": 6, "b": 6}
+    for name in ("a", "b"):  # back to back there
+        own = [trial.pair_id for trial, place in executor.started if place == name]
+        assert [len(list(group)) for _, group in groupby(own)] == [2] * 6
+
+
+def test_a_node_that_comes_later_is_used(folder):
+    def between(executor):
+        if len(executor.started) == 6:
+            executor.up = [node("a"), node("b")]
+
+    executor = Pretend([node("a")], between=between)
+    drive(folder, make_sweep(**SIX), executor)
+    assert {name for _, name in executor.started} == {"a", "b"}
+    assert len(executor.started) == 24
+
+
+@pytest.mark.parametrize("status", ["node_lost", "ok"])
+def test_a_node_that_is_lost_in_the_middle_of_a_pair_hands_the_rest_to_another(folder, status):
+    """It can take its trial with it, or be gone when the answer is in."""
+
+    def answer(trial, at):
+        if at.node_id != "a":
+            return "ok"
+        executor.up = [node("b")]
+        return status
+
+    executor = Pretend([node("a"), node("b")], answer)
+    sweep = make_sweep(**SIX)
+    outcome, _ = drive(folder, sweep, executor)
+    assert outcome.statuses == ({"ok": 24} if status == "ok" else {"ok": 23, "node_lost": 1})
+    first, at = executor.started[0]
+    assert at == "a"
+    (rest,) = [trial for trial in sweep.pairs()[0] if trial != first]
+    later = [(trial, name) for trial, name in executor.started if name == "b"]
+    assert (rest, "b") in later[:3]  # before pairs that have not begun
+    assert [name for trial, name in executor.started if name == "a"] == ["a"]
+
+
+def test_a_lost_trial_is_asked_again_by_the_next_run(folder):
+    sweep = make_sweep(**SIX)
+    lost = sweep.pairs()[2][0].trial_id
+    drive(
+        folder, sweep, Pretend([node("a"), node("b")], lambda trial, _: "node_lost" if trial.trial_id == lost else "ok")
+    )
+    executor = Pretend([node("a")])
+    outcome, _ = drive(folder, sweep, executor)
+    assert [trial.trial_id for trial, _ in executor.started] == [lost]
+    assert (outcome.ran, outcome.statuses) == (1, {"ok": 24})
+    assert sorted((row["attempt"], row["status"]) for row in rows(folder) if row["trial_id"] == lost) == [
+        (1, "node_lost"),
+        (2, "ok"),
+    ]
+
+
+def test_what_is_done_is_not_run_again(folder):
+    sweep = make_sweep(**SIX)
+    endings = ["ok", "oom", "timeout", "error", "crashed", "invalid"]
+    drive(folder, sweep, Pretend([node("a")], lambda trial, _: endings[trial.parameters["batch_size"] - 1]))
+    executor = Pretend([node("a")])
+    outcome, _ = drive(folder, sweep, executor)
+    assert executor.started == []
+    assert (outcome.ran, outcome.statuses) == (0, dict.fromkeys(endings, 4))
+
+
+def test_statuses_can_be_asked_again(folder):
+    sweep = make_sweep(**SIX)
+    drive(folder, sweep, Pretend([node("a")], lambda trial, _: "oom" if trial.target.name == "cpu" else "error"))
+    executor = Pretend([node("a")])
+    outcome, _ = drive(folder, sweep, executor, retry=frozenset({"oom"}))
+    assert {trial.target.name for trial, _ in executor.started} == {"cpu"}
+    assert outcome.statuses == {"ok": 12, "error": 12}
+
+
+def test_a_longer_sweep_runs_what_is_new(folder):
+    drive(folder, make_sweep(**SIX), Pretend([node("a")]))
+    executor = Pretend([node("a")])
+    drive(folder, make_sweep(axes={"batch_size": [6, 7]}, passes=3), executor)
+    assert Counter((t.parameters["batch_size"], t.pass_index) for t, _ in executor.started) == {
+        (7, 0): 2,
+        (7, 1): 2,
+        (6, 2): 2,
+        (7, 2): 2,
+    }
+
+
+def test_pairs_with_a_gpu_run_where_one_is(folder):
+    executor = Pretend([node("c"), node("g", accelerators=1)])
+    outcome, _ = drive(folder, make_sweep(**WITH_GPU), executor)
+    assert set(executor.of("cpu")) == set(executor.of("gpu")) == {"g"}
+    assert outcome.statuses == {"ok": 24}
+
+
+def test_a_missing_gpu_node_is_asked_for_and_waited_for(folder):
+    looks = []
+
+    def between(executor):
+        looks.append(None)
+        if len(looks) == 20:
+            executor.up.append(node("g", accelerators=1))
+
+    executor = Pretend([node("c")], waits=True, between=between)
+    outcome, progress = drive(folder, make_sweep(**BY_TARGET), executor, wait_s=600.0)
+    assert outcome.statuses == {"ok": 24}
+    assert set(executor.of("gpu")) == {"g"}
+    assert set(executor.of("cpu")) == {"c"}
+    assert executor.of("cpu")[:10] == [name for _, name in executor.started[:10]]  # CPU trials did not wait
+    assert executor.asked == [["gpu"]]
+    assert progress.waited == [(["gpu"], 600.0)]
+
+
+def test_a_gpu_node_that_never_comes_is_a_row_with_a_cause_and_the_cpu_trials_run(folder):
+    executor = Pretend([node("c"), node("d")], waits=True)
+    outcome, progress = drive(folder, make_sweep(**WITH_GPU), executor, wait_s=0.02)
+    assert outcome.statuses == {"ok": 12, "unavailable": 12}
+    assert outcome.ran == 12
+    assert {name for _, name in executor.started} == {"c", "d"}
+    missing = [row for row in rows(folder) if row["status"] == "unavailable"]
+    assert {row["target"] for row in missing} == {"gpu"}
+    assert {row["error_message"] for row in missing} == {"none of the 2 nodes declares a GPU, which gpu needs"}
+    assert {row["error_type"] for row in missing} == {"NoNode"}
+    assert dict(missing[0]["null_reasons"])["step_times_s"] == "the trial ended as unavailable"
+    assert len(progress.waited) == 1
+
+
+def test_where_nobody_can_start_machines_nothing_is_waited_for(folder):
+    outcome, progress = drive(folder, make_sweep(**WITH_GPU), Pretend([node("c")]), wait_s=600.0)
+    assert outcome.statuses == {"ok": 12, "unavailable": 12}
+    assert progress.waited == []
+
+
+def test_a_known_cause_of_absence_is_told(folder):
+    drive(folder, make_sweep(**WITH_GPU), Pretend([node("c")]), absence="no CUDA device: no driver")
+    assert {row["error_message"] for row in rows(folder) if row["status"] == "unavailable"} == {
+        "no CUDA device: no driver"
+    }
+
+
+def test_the_same_unavailable_answer_is_stored_once_and_another_is_stored(folder):
+    sweep = make_sweep(**WITH_GPU)
+    drive(folder, sweep, Pretend([node("c")]), absence="no driver")
+    for _ in range(2):
+        outcome, progress = drive(folder, sweep, Pretend([node("c")]), absence="no driver")
+        assert len(rows(folder)) == 24
+        assert progress.passed_over == 12
+        assert progress.reported == []
+        assert (outcome.ran, outcome.statuses) == (0, {"ok": 12, "unavailable": 12})
+    _, progress = drive(folder, sweep, Pretend([node("c")]), absence="driver too old")
+    assert len(rows(folder)) == 36
+    assert {record.attempt for record in progress.reported} == {2}
+    outcome, _ = drive(folder, sweep, Pretend([node("g", accelerators=1)]))
+    assert outcome.statuses == {"ok": 24}
+
+
+def test_a_cluster_without_any_node_answers_that(folder):
+    outcome, _ = drive(folder, make_sweep(**WITH_GPU), Pretend([], waits=True), wait_s=0.02)
+    assert (outcome.ran, outcome.statuses) == (0, {"unavailable": 24})
+    assert {row["error_message"] for row in rows(folder)} == {"no node that runs trials came up within 0.02 s"}
+
+
+def test_by_target_keeps_cpu_trials_off_gpu_machines(folder):
+    executor = Pretend([node("g", accelerators=1), node("c")])
+    outcome, _ = drive(folder, make_sweep(**BY_TARGET), executor)
+    assert set(executor.of("cpu")) == {"c"}
+    assert set(executor.of("gpu")) == {"g"}
+    assert outcome.statuses == {"ok": 24}
+    assert not any(row["paired"] for row in rows(folder))
+
+
+def test_by_target_waits_for_a_cpu_machine(folder):
+    looks = []
+
+    def between(executor):
+        looks.append(None)
+        if len(looks) == 20:
+            executor.up.append(node("c"))
+
+    executor = Pretend([node("g", accelerators=1)], waits=True, between=between)
+    drive(folder, make_sweep(**BY_TARGET), executor, wait_s=600.0)
+    assert set(executor.of("cpu")) == {"c"}
+    assert executor.asked == [["cpu"]]
+
+
+def test_by_target_uses_a_gpu_machine_for_cpu_trials_where_there_is_no_other(folder):
+    executor = Pretend([node("g", accelerators=1)])
+    outcome, _ = drive(folder, make_sweep(**BY_TARGET), executor)
+    assert set(executor.of("cpu")) == {"g"}
+    assert outcome.statuses == {"ok": 24}
+
+
+def test_a_gpu_machine_that_is_lost_for_good(folder):
+    executor = Pretend(
+        [node("c"), node("g", accelerators=1)],
+        lambda trial, _: "node_lost" if len(executor.of("gpu")) == 3 and trial.target.name == "gpu" else "ok",
+    )
+    outcome, _ = drive(folder, make_sweep(**BY_TARGET), executor)
+    assert outcome.statuses == {"ok": 14, "node_lost": 1, "unavailable": 9}
+
+
+def test_an_interrupted_run_keeps_what_has_ended(folder):
+    sweep = make_sweep(**SIX)
+
+    def interrupted(trial, _):
+        if len(executor.started) == 8:
+            raise KeyboardInterrupt
+        return "ok"
+
+    executor = Pretend([node("a")], interrupted)
+    store = Store(folder, sweep)
+    progress = Watched(folder, 24)
+    with pytest.raises(KeyboardInterrupt), progress:
+        run(sweep, open_trials(sweep, store), store, executor, progress, code_version="v1")
+    assert len(rows(folder)) == 7
+    assert [record.trial_id for record in progress.reported] == [t.trial_id for t, _ in executor.started[:7]]
+    again = Pretend([node("a")])
+    outcome, _ = drive(folder, sweep, again)
+    assert (outcome.ran, outcome.statuses) == (17, {"ok": 24})
+    assert len(rows(folder)) == 24
+    done = {trial.trial_id for trial, _ in executor.started[:7]}
+    assert done.isdisjoint(trial.trial_id for trial, _ in again.started)
+
+
+def test_a_disk_that_fails_ends_the_run_as_an_error_of_the_study(folder):
+    sweep = make_sweep(**SIX)
+
+    def full(trial, _):
+        if len(executor.started) == 8:
+            for part in (folder / "trials").iterdir():
+                part.rename(folder / part.name)
+            (folder / "trials").rmdir()
+        return "ok"
+
+    executor = Pretend([node("a")], full)
+    store = Store(folder, sweep)
+    progress = Watched(folder, 24)
+    with pytest.raises(StudyError, match="what was reported before is safe"), progress:
+        run(sweep, open_trials(sweep, store), store, executor, progress, code_version="v1")
+
+
+def test_a_trial_without_a_row_is_counted_as_such(folder):
+    sweep = make_sweep(**SIX)
+    store = Store(folder, sweep)
+    with Watched(folder, 4) as progress:
+        todo = open_trials(sweep, store)[:2]
+        outcome = run(sweep, todo, store, Pretend([node("a")]), progress, code_version="v1")
+    assert outcome.statuses == {"ok": 4, "": 20}
+
+
+def test_a_record_joins_question_and_answer():
+    trial = make_trial(target="cpu-1")
+    begun = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+    columns = {
+        "status": "ok",
+        "started_at": begun.isoformat(),
+        "finished_at": (begun + timedelta(seconds=2)).isoformat(),
+        "step_times_s": [0.1, 0.2],
+        "gpu_name": None,
+        "null_reasons": {"flops_per_step": "the workload does not say"},
+        "answered_by_a_newer_version": 7,
+    }
+    record = record_of(trial, columns, attempt=3, code_version="v9")
+    assert (record.trial_id, record.attempt, record.code_version) == (trial.trial_id, 3, "v9")
+    assert (record.started_at, record.finished_at - record.started_at) == (begun, timedelta(seconds=2))
+    assert (record.parameters, record.target, record.device) == (trial.parameters, "cpu-1", "cpu")
+    assert record.null_reasons["flops_per_step"] == "the workload does not say"
+    assert record.null_reasons["gpu_name"] == "the trial ran on the CPU"
+    assert record.null_reasons["ray"] == "run without Ray"
+
+
+@pytest.mark.parametrize("status", ["ok", "crashed", "unavailable"])
+def test_every_null_has_a_reason_and_nothing_else_has(status):
+    record = record_of(make_trial(), {"status": status, "host": "here"}, attempt=1, code_version="v1")
+    nulls = {name for name, value in record.row().items() if value is None}
+    assert set(record.null_reasons) == nulls - {"error_type", "error_message"}
+    assert "host" not in record.null_reasons
+    assert all(record.null_reasons.values())

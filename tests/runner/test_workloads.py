@@ -1,0 +1,280 @@
+"""The workloads that ship train, are what they say they are, and can be asked exactly what `sweeps` says."""
+
+import inspect
+import math
+import statistics
+import sys
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from runner.workloads import load
+from runner.workloads.linear import Linear, RandomRows
+from runner.workloads.load import FAMILIES
+from runner.workloads.mlp import BATCHES, Mlp
+from sweeps import workload as questions
+
+CPU = torch.device("cpu")
+pytestmark = pytest.mark.usefixtures("one_thread")  # for such small operations two only wait for each other
+SMALL = {
+    "linear": {"rows": 96, "features": 20, "classes": 5, "batch_size": 16, "epochs": 2},
+    "mlp": {"features": 12, "width": 24, "depth": 3, "classes": 5, "batch_size": 16},
+}
+
+
+def prepared(family, *, seed=0, **parameters):
+    made = load(family, None, seed=seed, parameters={**SMALL[family], **parameters})
+    made.prepare(CPU, "cpu")
+    return made
+
+
+def losses(made, count):
+    return [made.step().item() for _ in range(count)]
+
+
+def test_every_family_that_can_be_asked_for_is_there():
+    assert set(FAMILIES) == set(questions.FAMILIES) == set(SMALL)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_takes_its_declared_parameters_and_the_seed_by_name(family):
+    arguments = inspect.signature(FAMILIES[family]).parameters
+    assert set(arguments) == {"seed", *questions.FAMILIES[family].parameters}
+    assert {each.kind for each in arguments.values()} == {inspect.Parameter.KEYWORD_ONLY}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_smallest_legal_value_trains(family):
+    parameters = questions.FAMILIES[family].parameters
+    made = prepared(family, **{name: each.minimum for name, each in parameters.items()})
+    assert all(map(math.isfinite, losses(made, 3)))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_loss_falls(family):
+    seen = losses(prepared(family), 2_000)
+    assert statistics.fmean(seen[-50:]) < 0.9 * statistics.fmean(seen[:50])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_same_seed_makes_the_same_steps_whatever_was_drawn_before(family):
+    first = losses(prepared(family, seed=3), 12)
+    torch.manual_seed(99)
+    torch.rand(7)
+    assert losses(prepared(family, seed=3), 12) == first
+    assert losses(prepared(family, seed=4), 12) != first
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_same_object_prepared_again_starts_anew(family):
+    made = prepared(family)
+    first = losses(made, 5)
+    made.prepare(CPU, "cpu")
+    assert losses(made, 5) == first
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_step_returns_one_number_without_a_graph(family):
+    loss = prepared(family).step()
+    assert loss.shape == ()
+    assert not loss.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("family", "parameters"),
+    [
+        ("linear", {}),
+        ("linear", {"batch_size": 1, "features": 3, "classes": 2}),
+        ("mlp", {}),
+        ("mlp", {"depth": 1}),
+        ("mlp", {"batch_size": 1, "width": 3}),
+    ],
+)
+def test_the_flops_it_states_are_those_that_torch_counts(family, parameters):
+    made = prepared(family, **parameters)
+    with FlopCounterMode(display=False) as counter:
+        made.step()
+    assert made.flops_per_step == counter.get_total_flops()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_bytes_it_states_are_those_of_its_tensors(family):
+    made = prepared(family)
+    assert made.parameter_bytes == sum(each.nbytes for each in made._model.parameters())
+    sent = []
+    real = torch.Tensor.to
+
+    def to(tensor, *where):
+        sent.append(tensor.nbytes)
+        return real(tensor, *where)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.Tensor, "to", to)
+        made.step()
+    assert sum(sent) == made.h2d_bytes_per_step
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_model_and_batches_go_to_the_device_and_the_data_stays(family):
+    made = load(family, None, seed=0, parameters=SMALL[family])
+    made.prepare(torch.device("meta"), "gpu")
+    assert {each.device.type for each in made._model.parameters()} == {"meta"}
+    data = made._data.inputs if family == "linear" else made._inputs[0]
+    assert data.device.type == "cpu"
+
+
+def test_the_tutorial_is_what_the_tutorial_does():
+    defaults = {name: each.default for name, each in questions.FAMILIES["linear"].parameters.items()}
+    assert defaults == {"rows": 10_000, "features": 1_000, "classes": 10, "batch_size": 32, "epochs": 10}
+    made = Linear(seed=0, **defaults)
+    made.prepare(CPU, "cpu")
+    assert isinstance(made._model, nn.Linear)
+    assert (made._model.in_features, made._model.out_features) == (1_000, 10)
+    assert isinstance(made._criterion, nn.CrossEntropyLoss)
+    assert isinstance(made._optimizer, torch.optim.SGD)
+    (group,) = made._optimizer.param_groups
+    assert (group["lr"], group["momentum"], group["weight_decay"]) == (0.01, 0, 0)
+    assert isinstance(made._data, torch.utils.data.Dataset)
+    assert not isinstance(made._data, torch.utils.data.IterableDataset)
+    assert len(made._data) == 10_000
+    loader = made._all_batches
+    assert len(loader) == 313
+    assert isinstance(loader.sampler, torch.utils.data.RandomSampler)
+    assert (loader.num_workers, loader.pin_memory) == (0, False)
+    (features, labels) = next(iter(loader))
+    assert (features.shape, features.dtype) == ((32, 1_000), torch.float32)
+    assert (labels.shape, labels.dtype) == ((32,), torch.int64)
+
+
+def test_the_tutorial_reads_row_by_row(monkeypatch):
+    reads = []
+    real = RandomRows.__getitem__
+    monkeypatch.setattr(RandomRows, "__getitem__", lambda rows, index: (reads.append(index), real(rows, index))[1])
+    made = prepared("linear", rows=40, batch_size=16)
+    made.epoch()
+    made.epoch()
+    first, second = reads[:40], reads[40:]
+    assert sorted(first) == sorted(second) == list(range(40))
+    assert first != sorted(first)  # shuffled
+    assert first != second  # and each epoch anew
+
+
+def test_the_tutorial_reads_its_loss_every_step(monkeypatch):
+    reads = []
+    real = torch.Tensor.item
+    made = prepared("linear")
+    monkeypatch.setattr(torch.Tensor, "item", lambda tensor: (reads.append(None), real(tensor))[1])
+    made.step()
+    assert len(reads) >= 1
+
+
+def test_every_timed_step_of_the_tutorial_has_a_full_batch_and_epochs_differ(monkeypatch):
+    made = prepared("linear", rows=40, batch_size=16)
+    batches = []
+    real = made._train
+    monkeypatch.setattr(made, "_train", lambda *batch: (batches.append(batch), real(*batch))[1])
+    losses(made, 4)  # two epochs of two
+    assert {len(labels) for _, labels in batches} == {16}
+    assert not torch.equal(batches[0][0], batches[2][0])
+
+
+def test_an_epoch_of_the_tutorial_trains_on_the_short_last_batch_too(monkeypatch):
+    made = prepared("linear", rows=40, batch_size=16)
+    sizes = []
+    real = made._train
+    monkeypatch.setattr(made, "_train", lambda *batch: (sizes.append(len(batch[1])), real(*batch))[1])
+    mean = made.epoch()
+    assert sizes == [16, 16, 8]
+    assert isinstance(mean, float)
+
+
+def test_a_whole_training_has_so_many_epochs_and_learns():
+    made = prepared("linear", epochs=4)
+    assert made.epochs == 4
+    means = [made.epoch() for _ in range(made.epochs)]
+    assert means == sorted(means, reverse=True)
+
+
+def test_the_mlp_has_the_layers_it_was_asked_for():
+    made = Mlp(seed=0, features=12, width=24, depth=3, classes=5, batch_size=16)
+    made.prepare(CPU, "cpu")
+    sizes = [(each.in_features, each.out_features) for each in made._model if isinstance(each, nn.Linear)]
+    assert sizes == [(12, 24), (24, 24), (24, 24), (24, 5)]
+    assert [type(each) for each in made._model] == [nn.Linear, nn.ReLU] * 3 + [nn.Linear]
+    assert made._optimizer.param_groups[0]["lr"] == 0.01
+
+
+def test_the_mlp_visits_its_batches_in_turn():
+    made = prepared("mlp")
+    assert len(made._inputs) == len(made._labels) == BATCHES
+    assert {len(each) for each in made._inputs} == {16}
+    places = []
+    for _ in range(BATCHES + 1):
+        places.append(made._next)
+        made.step()
+    assert places == [*range(BATCHES), 0]
+
+
+OWN = """
+import helping
+
+class Factory:
+    def __init__(self, *, seed, size=3):
+        self.made = seed, size, helping.VALUE
+"""
+
+
+def test_a_file_of_the_users_own_finds_what_lies_beside_it(tmp_path, monkeypatch):
+    (tmp_path / "helping.py").write_text("VALUE = 7")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    made = load(f"{tmp_path}/own.py:Factory", OWN, seed=5, parameters={"size": 9})  # own.py itself need not be there
+    assert made.made == (5, 9, 7)
+
+
+def test_a_file_with_the_name_of_a_library_module_replaces_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    import random
+
+    source = "class Factory:\n    def __init__(self, *, seed): ..."
+    load(f"{tmp_path}/random.py:Factory", source, seed=0, parameters={})
+    assert sys.modules["random"] is random
+
+
+def test_a_file_can_define_what_looks_itself_up(tmp_path, monkeypatch):
+    """A dataclass, or what is pickled, looks for its module by name."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    source = "from __future__ import annotations\nimport dataclasses, pickle\n"
+    source += "@dataclasses.dataclass\nclass Factory:\n    seed: int\n"
+    source += "    def copy(self): return pickle.loads(pickle.dumps(self))\n"
+    made = load(f"{tmp_path}/own.py:Factory", source, seed=2, parameters={})
+    assert made.copy() == made
+
+
+def test_a_module_of_a_package_can_import_its_neighbours(tmp_path, monkeypatch):
+    package = tmp_path / "trained"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "neighbour.py").write_text("VALUE = 8")
+    source = "from trained import neighbour\nfrom . import neighbour as same\n"
+    source += "def factory(*, seed): return (seed, neighbour.VALUE, same.VALUE, __name__)"
+    (package / "model.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert load("trained.model:factory", source, seed=1, parameters={}) == (1, 8, 8, "trained.model")
+    assert load("trained.model:factory", None, seed=1, parameters={}) == (1, 8, 8, "trained.model")
+
+
+def test_a_module_that_is_not_on_this_node_comes_as_text():
+    source = "def factory(*, seed): return seed + 1"
+    assert load("not_installed_here.model:factory", source, seed=1, parameters={}) == 2
+    with pytest.raises(ModuleNotFoundError, match="not_installed_here"):
+        load("not_installed_here.model:factory", None, seed=1, parameters={})
+
+
+def test_a_module_that_lacks_a_dependency_says_which(tmp_path, monkeypatch):
+    source = "import no_such_dependency\ndef factory(*, seed): ..."
+    (tmp_path / "lacking.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="no_such_dependency"):
+        load("lacking:factory", source, seed=0, parameters={})

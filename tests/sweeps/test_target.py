@@ -1,0 +1,58 @@
+"""Targets: shorthands, full forms, and what is neither."""
+
+import pytest
+from pydantic import ValidationError
+
+from sweeps.target import Target
+
+
+@pytest.mark.parametrize(
+    ("shorthand", "device", "threads", "needs_accelerator"),
+    [
+        ("cpu", "cpu", "all", False),
+        ("cpu-1", "cpu", 1, False),
+        ("cpu-64", "cpu", 64, False),
+        ("gpu", "gpu", "all", True),
+        ("cuda", "cuda", "all", True),
+        ("mps", "mps", "all", True),
+    ],
+)
+def test_shorthands(shorthand, device, threads, needs_accelerator):
+    target = Target.model_validate(shorthand)
+    assert target == Target(name=shorthand, device=device, threads=threads)
+    assert target.needs_accelerator is needs_accelerator
+
+
+def test_the_full_form():
+    assert Target.model_validate({"name": "half", "device": "cpu", "threads": 8}).threads == 8
+    assert Target.model_validate({"name": "half", "device": "cpu"}).threads == "all"
+
+
+@pytest.mark.parametrize("text", ["tpu", "CPU", "cpu-0", "cpu-01", "cpu--1", "cpu-x", "cpu-99999", "gpu-1", "", "cpu "])
+def test_other_texts_are_told_the_legal_ones(text):
+    with pytest.raises(ValidationError, match="is not a target; one of cpu, cpu-1, cpu-N, gpu, cuda, mps"):
+        Target.model_validate(text)
+
+
+def test_a_near_miss_is_suggested():
+    with pytest.raises(ValidationError, match=r"Did you mean gpu\?"):
+        Target.model_validate("gpuu")
+
+
+@pytest.mark.parametrize("threads", [0, -1, 10_000, 1.5, 2.0, "2", "none", True, None, float("inf"), float("nan")])
+def test_threads_are_a_whole_number_or_all(threads):
+    with pytest.raises(ValidationError):
+        Target(name="a", device="cpu", threads=threads)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../a", "a/b", "-a", ".a", "a\n", "ü", "a" * 65, 3])
+def test_a_name_can_be_a_folder_a_label_and_a_word(name):
+    with pytest.raises(ValidationError):
+        Target(name=name, device="cpu")
+
+
+def test_unknown_keys_and_devices_are_refused():
+    with pytest.raises(ValidationError):
+        Target.model_validate({"name": "a", "device": "cpu", "mode": "compile"})
+    with pytest.raises(ValidationError):
+        Target.model_validate({"name": "a", "device": "tpu"})
