@@ -42,15 +42,20 @@ def die_with(parent: int) -> None:
         os._exit(1)
 
 
-def prepare() -> None:
-    """Load what every trial needs. Half of the cost of an import of torch hides in its first optimizer."""
+def prepare() -> bool:
+    """Load what every trial needs, and return whether this process can be forked after that.
+
+    Half of the cost of an import of torch hides in its first optimizer.
+    """
     import torch
 
     import runner.worker  # noqa: F401
+    from runner.devices.visibility import has_touched_accelerator
 
     torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])
     gc.collect()
     gc.freeze()  # a child then neither walks nor copies the pages of what was loaded here
+    return not has_touched_accelerator()
 
 
 def serve(requests: BinaryIO, answers: BinaryIO, *, fork: bool) -> None:
@@ -175,12 +180,11 @@ def main() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the owner decides
-    if method == "fork":
-        prepare()
+    fork = method == "fork" and prepare()
     with os.fdopen(requests_fd, "rb") as requests, os.fdopen(answers_fd, "wb") as answers:
-        answers.write(b"ready\n")
+        answers.write(b"fork\n" if fork else b"spawn\n")  # ready, and how trials will really begin
         answers.flush()
-        serve(requests, answers, fork=method == "fork")
+        serve(requests, answers, fork=fork)
 
 
 if __name__ == "__main__":

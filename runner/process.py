@@ -72,7 +72,7 @@ class Nursery:
             NurseryDied: It ended before the answer came, or it hangs.
         """
         if not self._is_ready:
-            self._read_line(PREPARE_S)
+            self.start_method = self._read_line(PREPARE_S).decode()
             self._is_ready = True
         try:
             with os.fdopen(os.dup(self._requests), "wb") as pipe:

@@ -18,6 +18,11 @@ def hide_accelerators() -> None:
         os.environ[variable] = ""
 
 
+def has_touched_accelerator() -> bool:
+    """Whether this process has begun to use CUDA or ROCm, after which it cannot be forked."""
+    return torch.cuda.is_initialized()
+
+
 def is_accelerator_visible() -> bool:
     """Whether CUDA or ROCm still shows a device. MPS cannot be hidden, and is used only by name."""
     return torch.cuda.device_count() > 0

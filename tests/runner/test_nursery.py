@@ -190,6 +190,21 @@ def test_preparing_touches_no_gpu_and_starts_no_threads():
     assert done.stdout.split() == ["True", "False", "True", "True"]
 
 
+def test_a_nursery_that_has_touched_a_gpu_spawns_and_says_so():
+    code = (
+        "from runner.devices import visibility; visibility.has_touched_accelerator = lambda: True\n"
+        "from runner import nursery; nursery.main()"
+    )
+    requests, asking = os.pipe()
+    answering, answers = os.pipe()
+    command = [sys.executable, "-c", code, str(requests), str(answers), "fork", str(os.getpid())]
+    with subprocess.Popen(command, cwd=ROOT, pass_fds=(requests, answers)), os.fdopen(answering, "rb") as lines:
+        os.close(requests)
+        os.close(answers)
+        assert lines.readline() == b"spawn\n"
+        os.close(asking)  # its owner has no more trials: it ends
+
+
 def test_the_modules_of_the_current_folder_are_not_taken_for_ours(tmp_path, monkeypatch):
     for name in ("runner", "torch", "json"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('taken from the current folder')")

@@ -119,6 +119,7 @@ def test_warm_up_that_never_settles_ends_at_its_cap():
     machine = Machine(lambda _: 0.003 if machine.blocks % 2 else 0.006)
     found = machine.measure()
     assert 2.0 <= found.warmup_s < 2.0 + 0.003 + 20 * 0.006
+    assert found.steps_per_block == 7  # by the faster blocks: slow ones are the disturbed ones
 
 
 def test_an_accelerator_is_warmed_up_longer():
