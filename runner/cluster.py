@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 # Read when Ray is imported or its processes start.
@@ -24,7 +25,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from runner.environment import ROOT, usable_cores
 from runner.executor import Answer, Node
-from runner.process import attend, request_of
+from runner.process import request_of
 from sweeps.errors import ClusterError
 from sweeps.target import Target
 from sweeps.trial import Trial
@@ -34,10 +35,25 @@ REACH_S = 10.0
 NOT_CODE = [".git/", ".venv/", "results/", "studies/", "*.parquet", "__pycache__/"]
 
 
-def _run_trial(request: Mapping[str, Any], declared_cpus: int) -> dict[str, Any]:
-    """Be the Ray task: a thin supervisor that never imports torch."""
-    given = {name: os.environ[name] for name in ("CUDA_VISIBLE_DEVICES",) if name in os.environ}
-    return attend(request, declared_cpus=declared_cpus, environment=given)
+def _task(root: str | None) -> Callable[[Mapping[str, Any], int], dict[str, Any]]:
+    """Return the Ray task: a thin supervisor that never imports torch.
+
+    It is sent whole, not by the name of its module, so that it can say where the code is. Ray lets a worker look into
+    the driver's current folder first, and that may hold a `runner` of somebody else's.
+
+    Args:
+        root: Where the code is; None where the runtime environment brings it.
+    """
+
+    def run_trial(request: Mapping[str, Any], declared_cpus: int) -> dict[str, Any]:
+        if root and sys.path[0] != root:
+            sys.path.insert(0, root)
+        from runner.process import attend
+
+        given = {name: os.environ[name] for name in ("CUDA_VISIBLE_DEVICES",) if name in os.environ}
+        return attend(request, declared_cpus=declared_cpus, environment=given)
+
+    return run_trial
 
 
 class Cluster:
@@ -47,7 +63,7 @@ class Cluster:
         """Connect to a cluster, or start an embedded one.
 
         Args:
-            address: As `ray.init` takes it; None starts a Ray of our own on this machine, bound to loopback.
+            address: As `ray.init` takes it; None starts a Ray of our own on this machine.
             accelerators: For an embedded Ray: how many this machine has.
             source: Text of the user's own workload file.
 
@@ -68,7 +84,6 @@ class Cluster:
                         num_gpus=accelerators,
                         object_store_memory=OBJECT_STORE_BYTES,
                         include_dashboard=False,
-                        _node_ip_address="127.0.0.1",
                         **quiet,
                     )
                 else:
@@ -82,7 +97,7 @@ class Cluster:
             raise ClusterError(f"cannot {what}: {reason[0]}") from error
         # Raylets tell of dead workers on stdout, whatever was asked of the logs; here that is a row.
         ray._private.worker._worker_logs_enabled = False  # noqa: SLF001  (there is no public switch)
-        self._task = ray.remote(max_retries=0)(_run_trial)
+        self._task = ray.remote(max_retries=0)(_task(str(ROOT) if self._embedded else None))
 
     def nodes(self) -> list[Node]:
         """Return the living nodes with CPUs. A head that declares none runs no trials."""

@@ -72,8 +72,11 @@ def _allowed_cores() -> int:
     return len(cores)
 
 
-def _quotas() -> list[float]:
-    """CPU quotas, in cores, of the cgroups that this process is in and of all that enclose them."""
+def cpu_cgroups() -> list[Path]:
+    """Return the folders of the cgroups that limit the CPU time of this process, the innermost first.
+
+    Both versions of cgroups, with every group that encloses another; empty where there are none.
+    """
     found = []
     try:
         lines = MEMBERSHIP.read_text().splitlines()
@@ -86,11 +89,16 @@ def _quotas() -> list[float]:
         root = CGROUPS / "cpu" if controllers else CGROUPS
         folder = root / path.lstrip("/")
         for place in (folder, *folder.parents):
-            if (quota := _quota_v1(place) if controllers else _quota_v2(place)) is not None:
-                found.append(quota)
+            found.append(place)
             if place == root:
                 break
     return found
+
+
+def _quotas() -> list[float]:
+    """CPU quotas, in cores; a group of either version has the files of that version only."""
+    found = (quota(place) for place in cpu_cgroups() for quota in (_quota_v1, _quota_v2))
+    return [quota for quota in found if quota is not None]
 
 
 def _quota_v2(folder: Path) -> float | None:

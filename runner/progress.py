@@ -43,6 +43,7 @@ class Progress:
         """
         self._console = console
         self._is_watched = console.is_terminal and not console.is_dumb_terminal and _has_width(console)
+        self._total = total
         self._failures = 0
         self._told: set[str] = set()
         self._running: dict[str, str] = {}
@@ -92,6 +93,12 @@ class Progress:
     def waiting(self, targets: Sequence[str], seconds: float) -> None:
         """Trials of these targets wait for a node that serves them."""
         self.say(f"No node serves {', '.join(targets)} yet; waiting up to {seconds:g} s for one (--wait)")
+
+    def repeated(self, trial: Trial) -> None:
+        """A trial was disturbed by something else on its cores and will be measured once more."""
+        self._total += 1
+        self._bar.update(self._task, total=self._total)
+        self._log.info(f"disturbed {trial.trial_id} {trial.label}: will be measured once more")
 
     def skipped(self, trial: Trial) -> None:
         """A trial is as impossible as it was in the last run; its row stands."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +24,8 @@ from sweeps.workload import short_name
 
 #: How long to wait for an answer before looking for new nodes and writing what is due.
 TICK_S = 0.25
+#: After so many repeats in a row that were disturbed again, repeating only makes the sweep longer.
+MOST_IN_VAIN = 3
 #: Columns that stay null in a row although nothing went wrong, and why.
 NULL_WITHOUT = {
     "gpu_name": "the trial ran on the CPU",
@@ -122,14 +124,20 @@ class _Driver:
         groups = [[trial] for pair in todo for trial in pair] if self._by_target else todo
         for place, trials in enumerate(groups):
             self._enqueue(_Job(place, trials))
+        self._again: defaultdict[str, deque[Trial]] = defaultdict(deque)  # by node: disturbed trials to repeat
+        self._repeated: set[str] = set()
+        self._in_vain = 0  # repeats in a row that were disturbed too
         self._busy: dict[str, _Job] = {}  # by node: what follows the trial that runs there
         self._wait_until: float | None = None
         self._gpu_nodes_do_cpu_work = not self._by_target
         self.ran = 0
 
     def drive(self) -> None:
-        while self._busy or any(self._queues.values()):
+        while self._busy or any(self._queues.values()) or any(self._again.values()):
             nodes = self._executor.nodes()
+            self._again = defaultdict(
+                deque, {n.node_id: self._again[n.node_id] for n in nodes}
+            )  # lost nodes lose theirs
             for node in nodes:
                 if node.node_id not in self._busy and (job := self._next_job(node)):
                     self._begin(job, node)
@@ -146,7 +154,11 @@ class _Driver:
 
     def _next_job(self, node: Node) -> _Job | None:
         fitting = [queue for needs, queue in self._queues.items() if queue and self._fits(needs, node)]
-        return min(fitting, key=lambda queue: queue[0].place).popleft() if fitting else None
+        first = min(fitting, key=lambda queue: queue[0].place, default=None)
+        again = self._again[node.node_id]
+        if again and (first is None or first[0].trials[0].pass_index > again[0].pass_index):
+            return _Job(-1, [again.popleft()])
+        return first.popleft() if first else None
 
     def _fits(self, needs_accelerator: bool, node: Node) -> bool:
         if needs_accelerator:
@@ -163,6 +175,7 @@ class _Driver:
     def _take(self, answer: Answer) -> None:
         self.ran += 1
         self._keep(answer.trial, answer.columns)
+        self._look_for_interference(answer)
         rest = self._busy.pop(answer.node.node_id)
         if not rest.trials:
             return
@@ -170,6 +183,19 @@ class _Driver:
             self._enqueue(rest, first=True)
         else:
             self._begin(rest, answer.node)
+
+    def _look_for_interference(self, answer: Answer) -> None:
+        """Measure a trial that was disturbed once more, on the same node late in its pass; the second time it stays."""
+        trial, disturbed = answer.trial, answer.columns.get("interference") == "contended"
+        if trial.trial_id in self._repeated:
+            self._in_vain = self._in_vain + 1 if disturbed else 0
+            if self._in_vain == MOST_IN_VAIN:
+                self._again.clear()
+                self._progress.say("Something else keeps the cores busy: disturbed trials are no longer repeated.")
+        elif disturbed and self._in_vain < MOST_IN_VAIN:
+            self._repeated.add(trial.trial_id)
+            self._again[answer.node.node_id].append(trial)
+            self._progress.repeated(trial)
 
     def _keep(self, trial: Trial, columns: dict[str, Any]) -> None:
         _, attempt, _ = self._store.final(trial.trial_id)

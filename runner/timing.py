@@ -97,6 +97,7 @@ def measure(
     *,
     protocol: Protocol = CPU,
     clock: Clock = now_ns,
+    when_warm: Callable[[], object] = lambda: None,
 ) -> Timing:
     """Time a training step.
 
@@ -105,6 +106,8 @@ def measure(
         synchronize: Waits until the device has done all its work.
         protocol: When to stop.
         clock: Returns nanoseconds.
+        when_warm: Called between the warm-up and the first timed block, and again where that block turns out too
+            short to count: the place to read counters.
 
     Returns:
         The raw values; medians and intervals are derived where they are needed.
@@ -127,6 +130,7 @@ def measure(
         per_block = _block_size(min(recent), protocol)
         timed = _Blocks(step, synchronize, clock)
         values: list[float] = []
+        when_warm()
         while not _is_enough(values, timed.seconds, protocol):
             block_s, _ = timed.run(per_block)
             if not values and block_s < protocol.block_least_s:
@@ -134,6 +138,7 @@ def measure(
                 warm.steps += timed.steps
                 warm.seconds += timed.seconds
                 timed = _Blocks(step, synchronize, clock)
+                when_warm()
                 continue
             values.append(block_s / per_block)
     finally:

@@ -20,6 +20,7 @@ from runner.devices.device import Device, DeviceUnavailable, open_device
 from runner.devices.threads import set_threads
 from runner.devices.visibility import hide_accelerators, is_accelerator_visible
 from runner.environment import usable_cores
+from runner.interference import Counters, Interference, judge, read_counters
 from runner.workloads import Workload, load
 
 LONGEST_MESSAGE = 4_000
@@ -73,7 +74,11 @@ def _run(request: Mapping[str, Any], found: dict[str, Any]) -> None:
         raise _Invalid("a CPU trial can see an accelerator")
     workload = _prepare(request, device)
     protocol = timing.ACCELERATOR if device.is_accelerator else timing.CPU
-    measured = timing.measure(workload.step, device.synchronize, protocol=protocol)
+    counters: list[Counters] = []
+    measured = timing.measure(
+        workload.step, device.synchronize, protocol=protocol, when_warm=lambda: counters.append(read_counters())
+    )
+    _judge(judge(counters[-1], read_counters(), threads=found["threads_observed"]), found)
     found |= {
         "step_times_s": measured.step_times_s,
         "steps_per_block": measured.steps_per_block,
@@ -91,6 +96,15 @@ def _run(request: Mapping[str, Any], found: dict[str, Any]) -> None:
         if value is None:
             found["null_reasons"][column] = "the workload does not say"
     _train_whole(request, device, workload, found)
+
+
+def _judge(seen: Interference, found: dict[str, Any]) -> None:
+    """Note whether the trial was alone on its cores."""
+    found["interference"] = seen.verdict
+    for column in ("run_delay_share", "throttled_s", "steal_share"):
+        found[column] = getattr(seen, column)
+        if found[column] is None:
+            found["null_reasons"][column] = "the kernel does not tell"
 
 
 def _set_threads(request: Mapping[str, Any], found: dict[str, Any]) -> None:

@@ -99,6 +99,15 @@ class Record:
     cpu_time_s: float | None = _answered("double", "CPU time of the process, user and system", unit="s")
     involuntary_switches: int | None = _answered("int64", "times the process was taken off its CPU")
 
+    interference: str | None = _answered(
+        "string", "was the trial alone on its cores: clean, suspect, contended, unknown; of its timed part"
+    )
+    run_delay_share: float | None = _answered(
+        "double", "time that threads were ready and had no core / (wall time x threads), of the timed part"
+    )
+    throttled_s: float | None = _answered("double", "time that CPU quotas held tasks back in the timed part", unit="s")
+    steal_share: float | None = _answered("double", "share of all cores that the hypervisor gave to others meanwhile")
+
     host: str | None = _answered("string", "name of the machine")
     node_id: str | None = _answered("string", "Ray's identity of the node")
     cpu_model: str | None = _answered("string", "name of the CPU")

@@ -78,6 +78,8 @@ def test_killed_runs_add_up_to_one_whole_study(tmp_path):
             if process.is_running():  # psutil compares the start time: a reused number is not ours
                 process.kill()
     final = rows(folder)
-    assert Counter(row["trial_id"] for row in final) == dict.fromkeys(seen, 1)
-    assert len(final) == 6 * 2 * 2
+    attempts = Counter((row["trial_id"], row["attempt"]) for row in final)
+    assert max(attempts.values()) == 1, "something was measured twice"
+    assert {trial for trial, _ in attempts} == set(seen)
+    assert len(seen) == 6 * 2 * 2
     assert {row["status"] for row in final} == {"ok"}

@@ -20,7 +20,7 @@ def hide_accelerators() -> None:
 
 def has_touched_accelerator() -> bool:
     """Whether this process has begun to use CUDA or ROCm, after which it cannot be forked."""
-    return torch.cuda.is_initialized()
+    return bool(torch.cuda.is_initialized())
 
 
 def is_accelerator_visible() -> bool:

@@ -67,6 +67,16 @@ def _exit(code):
     os._exit(code)
 
 
+class _Deadly:
+    """A stdout that ends the process when it is flushed: after the answer was written."""
+
+    def write(self, text):
+        pass
+
+    def flush(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 def _print_much():
     print("x" * 50_000_000)
     print("the last line")
@@ -88,6 +98,7 @@ DEEDS = {
     "read nowhere": lambda folder: ctypes.string_at(0),
     "exit code 7": lambda folder: _exit(7),
     "exit code 0": lambda folder: _exit(0),
+    "die after the answer": lambda folder: setattr(sys, "stdout", _Deadly()),
     "sys.exit": lambda folder: sys.exit(3),
     "raise": lambda folder: _raise(ValueError("50 % of nothing\nand a second line")),
     "raise no text": lambda folder: _raise(OSError("file \udcff")),

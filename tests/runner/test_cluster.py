@@ -5,15 +5,16 @@ import signal
 import socket
 import tempfile
 from contextlib import chdir, contextmanager
+from pathlib import Path
 
 import psutil
 import pytest
 import ray
 from ray import exceptions
 
-from runner import cluster
+from runner import cluster, process
 from runner.cluster import Cluster
-from runner.environment import ROOT, usable_cores
+from runner.environment import usable_cores
 from sweeps.errors import ClusterError
 from tests.runner.asking import MISDEEDS, is_alive, make_trial, wait_until
 from tests.runner.executor_contract import ExecutorContract, answer_to, columns_of, words
@@ -43,7 +44,10 @@ def recorded():
 def executor(tmp_path_factory):
     assert not ray.is_initialized()
     before = set(psutil.Process().children(recursive=True))
-    with chdir(ROOT):  # a Ray worker finds the code beside the driver's script, which is pytest here, or in its folder
+    folder = tmp_path_factory.mktemp("elsewhere")
+    (folder / "runner").mkdir()  # a room of the same name in the folder that somebody happens to be in
+    (folder / "runner" / "__init__.py").write_text("raise SystemExit('another runner')")
+    with chdir(folder):
         with recorded() as said:
             made = Cluster(None, accelerators=1, source=MISDEEDS.read_text())
         assert said == [b""]
@@ -78,6 +82,10 @@ def running(executor, folder, **asked):
 
 
 class TestCluster(ExecutorContract):
+    def test_a_trial_is_in_the_folder_that_the_driver_was_started_from(self, executor, tmp_path):
+        columns_of(executor, deed="tell", folder=str(tmp_path))
+        assert words(tmp_path)[0]["cwd"] == str(Path.cwd())
+
     def test_its_rows_name_ray_and_the_node(self, executor):
         found = columns_of(executor, deed="nothing")
         assert found["ray"] == ray.__version__
@@ -117,12 +125,12 @@ def test_a_gpu_trial_asks_for_one_gpu_and_all_cpus(executor, monkeypatch):
 def test_a_gpu_trial_keeps_what_ray_lets_it_see(monkeypatch):
     """The one thing that a trial takes over from the environment of the Ray worker."""
     seen = []
-    monkeypatch.setattr(cluster, "attend", lambda request, **given: seen.append(given) or {})
+    monkeypatch.setattr(process, "attend", lambda request, **given: seen.append(given) or {})
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    cluster._run_trial({}, 4)
+    cluster._task(None)({}, 4)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    cluster._run_trial({}, 4)
+    cluster._task(None)({}, 4)
     assert seen == [
         {"declared_cpus": 4, "environment": {"CUDA_VISIBLE_DEVICES": "3"}},
         {"declared_cpus": 4, "environment": {}},

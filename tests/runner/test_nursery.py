@@ -20,7 +20,9 @@ from tests.runner.asking import is_alive, make_request
 
 @pytest.fixture(scope="module")
 def forking():
-    nursery = Nursery("fork")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONUNBUFFERED", raising=False)  # last words have to come through without it
+        nursery = Nursery("fork")
     yield nursery
     nursery.close()
 
@@ -106,6 +108,12 @@ def test_an_exit_without_an_answer(forking, code):
     report = run(forking, f"exit code {code}")
     assert (report["signal"], report["exit"], report["answer"]) == (0, code, "")
     assert report["output"] == "last words\n"
+
+
+def test_a_process_that_dies_after_its_answer_is_not_believed(forking):
+    """What it wrote may be half an answer."""
+    report = run(forking, "die after the answer")
+    assert (report["signal"], report["answer"]) == (signal.SIGKILL, "")
 
 
 def test_a_workload_that_leaves_python(forking):

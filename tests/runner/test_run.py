@@ -54,6 +54,8 @@ class Pretend:
         trial, node = self.running.pop(0)
         status = self.answer(trial, node)
         columns = {"status": status, "host": node.host, "node_id": node.node_id, "ray": "2.60.0"}
+        if status == "disturbed":
+            columns |= {"status": "ok", "interference": "contended"}
         if status == "node_lost":
             self.up = [other for other in self.up if other != node]
         return [Answer(trial=trial, node=node, columns=columns)]
@@ -437,3 +439,55 @@ def test_every_null_has_a_reason_and_nothing_else_has(status):
     assert set(record.null_reasons) == nulls - {"error_type", "error_message"}
     assert "host" not in record.null_reasons
     assert all(record.null_reasons.values())
+
+
+def test_a_disturbed_trial_is_measured_once_more_late_in_its_pass_on_its_node(folder):
+    sweep = make_sweep(axes={"batch_size": [2, 4, 8, 16]}, passes=2)
+    first = sweep.pairs()[0][0].trial_id
+    seen = Counter()
+
+    def answer(trial, _):
+        seen[trial.trial_id] += 1
+        return "disturbed" if trial.trial_id == first and seen[first] == 1 else "ok"
+
+    executor = Pretend([node("a"), node("b")], answer)
+    drive(folder, sweep, executor)
+    places = [n for n, (trial, _) in enumerate(executor.started) if trial.trial_id == first]
+    assert len(places) == 2
+    assert executor.started[places[0]][1] == executor.started[places[1]][1], "on its own node"
+    between = executor.started[places[0] + 1 : places[1]]
+    assert {trial.pass_index for trial, name in between if name == executor.started[places[0]][1]} == {0}
+    kept = [(row["attempt"], row["interference"]) for row in rows(folder) if row["trial_id"] == first]
+    assert sorted(kept) == [(1, "contended"), (2, None)]
+    assert max(seen.values()) == 2
+    assert sum(seen.values()) == sweep.size + 1
+
+
+def test_a_trial_that_is_disturbed_twice_stays_as_it_is(folder):
+    sweep = make_sweep()
+    first = sweep.pairs()[0][0].trial_id
+    executor = Pretend([node("a")], lambda trial, _: "disturbed" if trial.trial_id == first else "ok")
+    drive(folder, sweep, executor)
+    assert Counter(trial.trial_id for trial, _ in executor.started)[first] == 2
+
+
+def test_on_a_machine_that_is_busy_throughout_repeating_ends(folder):
+    sweep = make_sweep(axes={"batch_size": list(range(1, 21))}, passes=2)
+    executor = Pretend([node("a")], lambda *_: "disturbed")
+    drive(folder, sweep, executor)
+    assert len(executor.started) == sweep.size + driving.MOST_IN_VAIN
+
+
+def test_what_was_to_be_repeated_on_a_lost_node_is_left_as_it_is(folder):
+    sweep = make_sweep(passes=1)
+    first = sweep.pairs()[0][0].trial_id
+
+    def lose(executor):
+        if len(executor.started) >= 2 and not executor.running:
+            executor.up = [node("b")]
+
+    executor = Pretend(
+        [node("a")], lambda trial, _: "disturbed" if trial.trial_id == first else "ok", between=lose, waits=True
+    )
+    drive(folder, sweep, executor)
+    assert Counter(trial.trial_id for trial, _ in executor.started)[first] == 1
