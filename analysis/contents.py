@@ -13,9 +13,10 @@ from typing import Any
 import pandas as pd
 
 from analysis.conclusion import PRACTICAL, Conclusion, Group
-from analysis.load import SHORT_RUN_DRIFT, STATUS_WORDS, Study, first_line
+from analysis.load import SHORT_RUN_DRIFT, STATUS_WORDS, Study
 from analysis.rounding import NOTHING, listed, number, percent, seconds, shown
 from analysis.sentence import Topic, ratio, ratio_range
+from sweeps.record import first_line
 from sweeps.study import SWEEP
 from sweeps.workload import FAMILIES, short_name
 

@@ -14,7 +14,7 @@ import pandas as pd
 from analysis.rounding import shown, times
 from sweeps.definition import Sweep
 from sweeps.errors import StudyError
-from sweeps.record import COLUMNS
+from sweeps.record import COLUMNS, first_line
 from sweeps.study import read_records, read_sweep
 
 #: The column that tells kinds of machine apart; it is made here and only where there is more than one.
@@ -24,8 +24,6 @@ SHORT_RUN = timedelta(minutes=10)
 SHORT_RUN_DRIFT = 0.02
 #: Trials of one target and size that differ by more than this factor were not measured under the same conditions.
 UNSTEADY = 2.0
-#: An error message is cut here in running text; the rows keep it whole.
-MESSAGE_CHARACTERS = 160
 
 #: What a status means, for people.
 STATUS_WORDS = {
@@ -126,15 +124,6 @@ def load(folder: Path) -> Study:
         group_by=(*others, MACHINE) if MACHINE in frame else tuple(others),
         drift=SHORT_RUN_DRIFT if _lasted(frame) < SHORT_RUN else None,
     )
-
-
-def first_line(message: object) -> str:
-    """Return what an error message says, without its traceback and cut to a length that can be read."""
-    lines = [line for line in str(message or "").splitlines() if line.strip()]
-    frames = [index for index, line in enumerate(lines) if line.startswith('  File "')]
-    after = [line for line in lines[frames[-1] :] if not line.startswith(" ")] if frames else lines
-    text = "".join(letter for letter in (after or lines or [""])[0].strip() if letter.isprintable())
-    return text if len(text) <= MESSAGE_CHARACTERS else text[: MESSAGE_CHARACTERS - 1].rstrip() + "…"
 
 
 def kinds_of_machine(frame: pd.DataFrame) -> pd.Series[str]:

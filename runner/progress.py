@@ -23,7 +23,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from runner.executor import Node
-from sweeps.record import Record
+from sweeps.record import Record, first_line
 from sweeps.trial import Trial
 
 #: Answers that are not what was hoped for; shown as they come.
@@ -115,14 +115,16 @@ class Progress:
             if not self._is_watched:
                 print(f"done {record.trial_id} {record.status}", flush=True)
             elif record.status in NOTABLE and self._is_new(record):
-                self._console.print(f"[bold]{record.status}[/] {escape(label)}: {escape(_cause(record))}")
+                self._console.print(
+                    f"[bold]{record.status}[/] {escape(label)}: {escape(first_line(record.error_message))}"
+                )
             self._bar.advance(self._task)
         if records:
             self._show()
 
     def _is_new(self, record: Record) -> bool:
         """Whether this fault has not been shown yet: a sweep without a GPU would fill the screen with one line."""
-        fault = f"{record.status} {record.target} {_cause(record)}"
+        fault = f"{record.status} {record.target} {first_line(record.error_message)}"
         if fault in self._told:
             return False
         self._told.add(fault)
@@ -132,14 +134,6 @@ class Progress:
         failures = f"[bold]{self._failures} not ok[/]" if self._failures else ""
         self._bar.update(self._task, failures=failures)
         self._now.plain = "\n".join(self._running.values())
-
-
-def _cause(record: Record) -> str:
-    """Return the line of an error message that says most: the first, or the first after a traceback."""
-    lines = (record.error_message or "").strip().splitlines()
-    frames = [number for number, line in enumerate(lines) if line.startswith('  File "')]
-    told = [line for line in lines[frames[-1] :] if not line.startswith(" ")] if frames else lines
-    return told[0] if told else ""
 
 
 def _has_width(console: Console) -> bool:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SCHEMA_VERSION = 1
+LONGEST_LINE = 160
 
 STATUSES = (
     "ok",
@@ -137,6 +138,15 @@ class Record:
             else:
                 flat[each.name] = value
         return flat
+
+
+def first_line(message: object) -> str:
+    """Return the line of an error message that says most: the first, or the first after a traceback; cut if long."""
+    lines = [line for line in str(message or "").splitlines() if line.strip()]
+    frames = [index for index, line in enumerate(lines) if line.startswith('  File "')]
+    after = [line for line in lines[frames[-1] :] if not line.startswith(" ")] if frames else lines
+    text = "".join(letter for letter in (after or lines or [""])[0].strip() if letter.isprintable())
+    return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1].rstrip() + "…"
 
 
 #: Names that a parameter cannot have.

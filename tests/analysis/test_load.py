@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.load import MACHINE, first_line, load
+from analysis.load import MACHINE, load
 from sweeps.errors import StudyError
 
 OTHER = {"cpu_model": "Other CPU 9", "cores_usable": 4, "host": "node-2"}
@@ -180,15 +180,6 @@ def test_a_missing_target_comes_with_its_reason(make_study, fail, said):
 def test_a_target_that_was_never_run_says_so(make_study):
     study = load(make_study(skip=lambda target, *_: target == "gpu"))
     assert study.absences(study.frame) == {"gpu": "none has been run yet"}
-
-
-def test_the_first_line_of_a_message_is_what_went_wrong():
-    traceback = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: bad\nmore\n'
-    assert first_line(traceback) == "ValueError: bad"
-    assert first_line("killed by signal 9\nlater") == "killed by signal 9"
-    assert first_line(None) == ""
-    assert first_line("a\x00\x1b[31mb") == "a[31mb"
-    assert len(first_line("x" * 1000)) == 160
 
 
 def test_trials_that_should_take_the_same_time_and_do_not_are_doubted(make_study):

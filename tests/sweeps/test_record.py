@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from sweeps.record import COLUMNS, DONE, FAILED, SCHEMA_VERSION, STATUSES, Record, schema, table
+from sweeps.record import COLUMNS, DONE, FAILED, SCHEMA_VERSION, STATUSES, Record, first_line, schema, table
 
 ASKED = {
     "sweep": "mine",
@@ -101,3 +101,12 @@ def test_statuses():
 def test_a_record_does_not_change():
     with pytest.raises(dataclasses.FrozenInstanceError):
         record().status = "error"
+
+
+def test_the_first_line_of_a_message_is_what_went_wrong():
+    traceback = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: bad\nmore\n'
+    assert first_line(traceback) == "ValueError: bad"
+    assert first_line("killed by signal 9\nlater") == "killed by signal 9"
+    assert first_line(None) == ""
+    assert first_line("a\x00\x1b[31mb") == "a[31mb"
+    assert len(first_line("x" * 1000)) == 160
