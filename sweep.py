@@ -18,7 +18,10 @@ _HERE = Path(__file__).resolve().parent
 if not (_HERE / "runner").is_dir() and "SWEEP_HOME" in os.environ:
     sys.path.insert(0, str(Path(os.environ["SWEEP_HOME"]).expanduser()))
 
-import typer  # noqa: E402
+try:
+    import typer
+except ImportError:
+    sys.exit("sweep.py: this Python lacks what the program needs; `make sweep` makes .venv, then: . .venv/bin/activate")
 
 if TYPE_CHECKING:
     from runner.devices.probe import Probe
@@ -41,7 +44,8 @@ Examples:
 \b
 Exit code:
   0    every planned trial has an answer
-  3    finished, but some trials failed
+  3    finished, but some trials ended as error, crashed, timeout, invalid or
+       node_lost (oom and unavailable are answers)
   2    something that was given cannot be used
   1    a fault of this program
   130  interrupted: what is finished is kept, and the same command runs the rest
@@ -102,7 +106,8 @@ def main(
         code = 2
     except KeyboardInterrupt:
         print(
-            "Interrupted. Everything that was reported is kept; the same command runs the rest.",
+            "Interrupted. Everything that was reported is kept: the same command runs the rest, and "
+            "`python -m analysis STUDY` reports on what there is.",
             file=sys.stderr,
         )
         code = 130
@@ -154,7 +159,7 @@ def _run(
         if place.kind == "cluster":
             executor = stack.enter_context(contextlib.closing(place.open(accelerators=0, source=source)))
         asked, accelerator = _resolve(choice, executor, wait_s)
-        kept = store.Store(folder, asked)
+        kept = stack.enter_context(contextlib.closing(store.Store(folder, asked)))
         for warning in kept.warnings:
             print(f"Warning: {warning}", flush=True)
         todo = open_trials(asked, kept, retried)
@@ -191,7 +196,8 @@ def _resolve(choice: dict[bool, Sweep], executor: Executor | None, wait_s: float
             print(f"So this sweep compares {asked.baseline} with {asked.challenger} instead.", flush=True)
         print(
             "To compare with a GPU, run the same command where torch sees one (python -c 'import torch; "
-            "print(torch.accelerator.is_available())'), or on a cluster: ray submit cluster.yaml sweep.py.",
+            "print(torch.accelerator.is_available())'), or on a cluster: ray submit cluster.yaml sweep.py."
+            + ("" if depends else " To compare CPU cores here: --targets cpu-1,cpu."),
             flush=True,
         )
     if executor is None and not is_own(asked.workload):  # a user's code may treat targets by name
@@ -232,13 +238,18 @@ def _measure(
     from runner.progress import Progress
     from runner.run import run
     from runner.store import code_versions
+    from sweeps.record import FAILED
     from sweeps.study import LOG
 
     count = sum(len(pair) for pair in todo)
     print(f"{asked.name}: {asked.size} trials, {asked.size - count} done before, {count} to run.", flush=True)
     version = code_version(source)
     if others := code_versions(kept.folder) - {version}:
-        print(f"Warning: older rows come from other measuring code ({', '.join(sorted(others))}).", flush=True)
+        print(
+            f"Warning: older rows come from other measuring code ({', '.join(sorted(others))}): runner/ or the "
+            "workload's own file has changed since. They are kept; another --out measures everything afresh.",
+            flush=True,
+        )
     if executor is None:
         return Counter(kept.final(t.trial_id)[0] for pair in asked.pairs() for t in pair)
     _end_on_signals()
@@ -246,6 +257,8 @@ def _measure(
         outcome = run(asked, todo, kept, executor, progress, code_version=version, wait_s=wait_s, absence=absence)
     counted = ", ".join(f"{number} {status or 'not run'}" for status, number in sorted(outcome.statuses.items()))
     print(f"{asked.size} trials: {counted}.", flush=True)
+    if failed := [status for status in sorted(FAILED) if outcome.statuses.get(status)]:
+        print(f"When the cause is mended, ask them again: --retry {','.join(failed)} (causes: {kept.folder / LOG})")
     return outcome.statuses
 
 

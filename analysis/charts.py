@@ -365,7 +365,7 @@ def _draw_line(axes: Axes, picture: Picture, row: int, colour: Any) -> Line2D:
             rasterized=len(dots) > MOST_VECTOR_DOTS,
         )
     axes.plot(picture.sizes, line.typical, **style, linewidth=1.8, markersize=4.5, zorder=4)
-    words = f"{line.target}: typical trial; dots and band: every trial"
+    words = f"{line.target}: typical trial; dots: every trial; band: those compared"
     return Line2D([], [], **style, linewidth=2, markersize=6.5, label=_wrapped(words, LEGEND_CHARACTERS, 3))
 
 

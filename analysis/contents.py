@@ -155,7 +155,7 @@ def _progress(study: Study) -> str:
     failed = [f"{count} {status}" for status, count in counts.items() if status != "ok"]
     missing = study.planned - len(study.frame)
     if missing > 0:
-        failed.append(f"{missing} not run yet: the same command again measures them")
+        failed.append(f"{missing} not run yet")
     return text + (f" ({', '.join(failed)})" if failed else "") + "."
 
 

@@ -22,6 +22,8 @@ MACHINE = "machine"
 #: A sweep this short has seen only one state of the machine: its passes share a drift that they cannot show.
 SHORT_RUN = timedelta(minutes=10)
 SHORT_RUN_DRIFT = 0.02
+#: Trials of a pair that follow one another with a longer pause were not measured back to back.
+BACK_TO_BACK = timedelta(seconds=30)
 #: Trials of one target and size that differ by more than this factor were not measured under the same conditions.
 UNSTEADY = 2.0
 
@@ -191,10 +193,27 @@ def _doubts(frame: pd.DataFrame, sweep: Sweep) -> list[str]:
         if any(isinstance(value, str) for value in asked):  # then the whole column is text
             asked = [str(value) for value in asked]
         unasked |= ~frame[name].isin(asked)
+    doubts += _apart(frame, sweep)
     doubts += _unsteady(frame, sweep)
     if unasked.any():
         doubts.append(f"{int(unasked.sum())} trials are in the folder that its sweep.yaml does not ask for")
     return doubts
+
+
+def _apart(frame: pd.DataFrame, sweep: Sweep) -> list[str]:
+    """Return a doubt where the trials of a pair did not follow one another, as they were to."""
+    if sweep.pairing != "same_node":
+        return []
+    timed = frame[frame["status"].eq("ok")].dropna(subset=["started_at", "finished_at"]).sort_values("started_at")
+    pause = timed["started_at"] - timed.groupby("pair_id")["finished_at"].shift()
+    apart = timed.loc[pause > BACK_TO_BACK, "pair_id"].nunique()
+    if not apart:
+        return []
+    doubt = (
+        f"{apart} of {timed['pair_id'].nunique()} pairs were not measured back to back (a run was interrupted, a "
+        "target was added later, or a disturbed trial was repeated), so drift of the machine counts in their ratios"
+    )
+    return [doubt]
 
 
 def _unsteady(frame: pd.DataFrame, sweep: Sweep) -> list[str]:

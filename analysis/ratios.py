@@ -230,8 +230,8 @@ def _droppable(point: Ints, contended: Bools, n_points: int) -> Bools:
 def _moments(samples: _Samples, points: Points, *, rough_share: float) -> _Moments:
     """Mean and moderated variance of the samples at each point.
 
-    With fewer than three spare samples in a group there is nothing to pool: the spread between processes is then
-    assumed, and that within them taken from their steps.
+    With fewer than three spare samples in a group there is too little to pool: the spread between processes is then
+    assumed, and that within them taken from their steps. Where one or two spare samples show more, that counts.
     """
     n, n_groups = len(points.group), len(points.unpaired)
     count = np.bincount(samples.point, minlength=n)
@@ -249,7 +249,8 @@ def _moments(samples: _Samples, points: Points, *, rough_share: float) -> _Momen
         rough = rough_share * _rough_deviation(mean, count, points) ** 2
         within = np.where(np.isnan(samples.spread), rough[points.group[samples.point]], samples.spread)
         within = np.bincount(samples.point, weights=within, minlength=n) / per
-        moderated = np.where(assumed[points.group], within + ASSUMED_SD**2, moderated)
+        seen = np.where(spare > 0, pooled, 0.0)[points.group]
+        moderated = np.where(assumed[points.group], np.maximum(within + ASSUMED_SD**2, seen), moderated)
         df = np.where(assumed[points.group], ASSUMED_DF, df)
     none = count == 0
     return _Moments(

@@ -310,8 +310,9 @@ def _basis(evidence: Evidence) -> list[str]:
     if evidence.unpaired:
         sentences.append("not paired: the trials of the two targets were not run back to back on one machine")
     if evidence.assumed:
+        known = "too few repeats" if max(evidence.pairs, default=0) > 1 else "no repetition"
         sentences.append(
-            "no repetition: assumed spread between runs, so this is provisional; 3 passes or more would measure it"
+            f"{known}: assumed spread between runs, so this is provisional; 3 passes or more would measure it"
         )
     sentences.append(f"{number} a size; {100 * evidence.drift:.3g} % is allowed for slow drift")
     return sentences

@@ -6,9 +6,12 @@ full; so there are few files, and at any moment each is whole.
 
 from __future__ import annotations
 
+import fcntl
+import os
 import secrets
 import tempfile
 import time
+import weakref
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -43,6 +46,7 @@ class Store:
         self._part = self._new_part()
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            self.close = weakref.finalize(self, os.close, _lock(folder))  # lets another run have the study
             for left in folder.glob(f"{_UNFINISHED}*"):
                 left.unlink()
             older = read_sweep(folder) if (folder / SWEEP).is_file() else sweep
@@ -125,6 +129,23 @@ def check(folder: Path, sweep: Sweep) -> None:
         sweep.joined_with(older)
     except InputError as error:
         raise StudyError(f"--out {folder}: {error}") from None
+
+
+def _lock(folder: Path) -> int:
+    """Claim the folder for this process, until the returned file descriptor is closed or the process ends.
+
+    Raises:
+        StudyError: Another run has it.
+    """
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(held)
+        raise StudyError(
+            f"--out {folder}: another run is writing this study at this moment; wait for it, or choose another --out"
+        ) from None
+    return held
 
 
 def code_versions(folder: Path) -> set[str]:

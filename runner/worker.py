@@ -17,7 +17,7 @@ import torch
 
 from runner import timing
 from runner.devices.device import Device, DeviceUnavailable, open_device
-from runner.devices.threads import set_threads
+from runner.devices.threads import get_threads, set_threads
 from runner.devices.visibility import hide_accelerators, is_accelerator_visible
 from runner.environment import usable_cores
 from runner.interference import Counters, Interference, judge, read_counters
@@ -78,6 +78,8 @@ def _run(request: Mapping[str, Any], found: dict[str, Any]) -> None:
     measured = timing.measure(
         workload.step, device.synchronize, protocol=protocol, when_warm=lambda: counters.append(read_counters())
     )
+    if (threads := get_threads()) != found["threads_observed"]:
+        raise _Invalid(f"the trial began with {found['threads_observed']} threads and ended with {threads}")
     _judge(judge(counters[-1], read_counters(), threads=found["threads_observed"]), found)
     found |= {
         "step_times_s": measured.step_times_s,

@@ -356,7 +356,10 @@ def _choose(raw: dict[str, Any], targets: list[str]) -> list[tuple[str, str]]:
     """Replace the targets, by those of the file where the names are the same; return what `_apply` does."""
     listed = raw["targets"] if isinstance(raw.get("targets"), list) else []
     own = {each["name"]: each for each in listed if isinstance(each, dict) and isinstance(each.get("name"), str)}
-    raw["targets"] = [own.get(name, name) for name in targets]
+    replaced = [own.get(name, name) for name in targets]
+    if replaced != listed:
+        raw.pop("question", None)  # it speaks of other targets
+    raw["targets"] = replaced
     if not all(raw.get(role) in targets for role in ("baseline", "challenger")):
         raw.pop("baseline", None)
         raw.pop("challenger", None)
@@ -408,7 +411,7 @@ def _explain(error: ValidationError) -> str:
     else:
         text = f"{place}: {show(fault['input'])} is not allowed; {legal}"
     others = len(set(places)) - 1
-    return text + (f" (and {others} more)" if others else "")
+    return text + (f" (and {others} more such mistakes)" if others else "")
 
 
 def _legal(place: tuple[int | str, ...]) -> tuple[str, Sequence[str]]:

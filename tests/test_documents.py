@@ -190,3 +190,8 @@ def test_changelog_tells_of_the_current_schema():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     versions = [int(number) for number in re.findall(r"Schema version (\d+)", text)]
     assert max(versions) == sweeps.record.SCHEMA_VERSION
+
+
+def test_every_key_of_a_sweep_file_is_explained():
+    text = (ROOT / "docs" / "sweep-file.md").read_text()
+    assert [key for key in (*definition.Sweep.model_fields, "without_accelerator") if f"`{key}`" not in text] == []

@@ -114,7 +114,10 @@ def test_a_missing_target_has_a_line_of_gaps_and_a_word(make_study):
     shown = picture_of(make_study(fail=lambda target, *_: ("unavailable", "none") if target == "gpu" else None))
     assert all(math.isnan(time) for time in shown.lines[1].typical)
     assert [failure.words for failure in shown.failures] == ["gpu: unavailable at every size"]
-    assert labels(draw(shown)) == ["cpu: typical trial; dots and band: every trial", "gpu: unavailable at every size"]
+    assert labels(draw(shown)) == [
+        "cpu: typical trial; dots: every trial; band: those compared",
+        "gpu: unavailable at every size",
+    ]
 
 
 def test_ticks_are_real_sizes():

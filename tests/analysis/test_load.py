@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from analysis import load as loading
 from analysis.load import MACHINE, load
 from sweeps.errors import StudyError
 
@@ -188,3 +189,14 @@ def test_trials_that_should_take_the_same_time_and_do_not_are_doubted(make_study
 
     (doubt,) = load(make_study(times={"cpu": lambda size: 0.5, "gpu": lambda size: 1.0}, noise=0.0, row=row)).warnings
     assert doubt.startswith("trials of the same target and size differ by up to 8.0x (gpu at batch_size 64)")
+
+
+def test_pairs_that_were_not_measured_back_to_back_are_told(make_study):
+    study = load(make_study())
+    assert not any("back to back" in warning for warning in study.warnings)
+    late = study.frame["target"].eq("gpu") & study.frame["pass_index"].eq(0)
+    frame = study.frame.copy()
+    for column in ("started_at", "finished_at"):
+        frame.loc[late, column] += timedelta(days=1)
+    (doubt,) = loading._apart(frame, study.sweep)
+    assert doubt.startswith(f"{int(late.sum())} of {frame['pair_id'].nunique()} pairs were not measured back to back")

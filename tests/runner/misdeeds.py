@@ -88,6 +88,7 @@ def _raise(error):
 
 DEEDS = {
     "nothing": lambda folder: None,
+    "more threads": lambda folder: torch.set_num_threads(torch.get_num_threads() + 1),
     "tell": _tell,
     "sleep": lambda folder: time.sleep(600),
     "block": lambda folder: ctypes.PyDLL(None).sleep(600),  # in C, and no Python thread can run meanwhile

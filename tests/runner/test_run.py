@@ -113,7 +113,10 @@ def drive(folder, sweep, executor, *, retry=frozenset(), **settings):
     todo = open_trials(sweep, store, retry)
     with Watched(folder, sum(map(len, todo))) as progress:
         settings = {"code_version": "v1", **settings}
-        return run(sweep, todo, store, executor, progress, **settings), progress
+        try:
+            return run(sweep, todo, store, executor, progress, **settings), progress
+        finally:
+            store.close()
 
 
 SIX = {"axes": {"batch_size": [1, 2, 3, 4, 5, 6]}, "passes": 2}
@@ -375,6 +378,7 @@ def test_an_interrupted_run_keeps_what_has_ended(folder):
     progress = Watched(folder, 24)
     with pytest.raises(KeyboardInterrupt), progress:
         run(sweep, open_trials(sweep, store), store, executor, progress, code_version="v1")
+    store.close()
     assert len(rows(folder)) == 7
     assert [record.trial_id for record in progress.reported] == [t.trial_id for t, _ in executor.started[:7]]
     again = Pretend([node("a")])

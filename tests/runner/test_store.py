@@ -186,6 +186,7 @@ def test_the_highest_attempt_is_final_wherever_it_stands(folder, sweep):
         for attempt in attempts:
             kept.add(make_record(trial, "node_lost", attempt=attempt, error_message=f"attempt {attempt}"))
         kept.flush(now=True)
+        del kept  # as its process ends: it holds the study
     assert len(parts(folder)) == 2
     again = Store(folder, sweep)
     assert again.final(trial.trial_id) == ("node_lost", 3, "attempt 3")
@@ -199,6 +200,7 @@ def test_foreign_files_are_named_and_the_rest_is_used(folder, sweep):
     record = make_record(trials_of(sweep)[0])
     kept.add(record)
     kept.flush(now=True)
+    del kept
     (folder / "trials" / "notes.csv").write_text("a,b\n1,2\n")
     (folder / "trials" / "cut.parquet").write_bytes(parts(folder)[0].read_bytes()[:500])
     again = Store(folder, sweep)
@@ -299,3 +301,11 @@ def test_the_versions_of_the_code_in_a_study(folder, sweep):
     kept.add(make_record(second, code_version="v2"))
     kept.flush(now=True)
     assert code_versions(folder) == {"v1", "v2"}
+
+
+def test_a_second_run_of_the_same_study_is_refused_while_the_first_goes_on(folder, sweep):
+    first = Store(folder, sweep)
+    with pytest.raises(StudyError, match="another run is writing this study"):
+        Store(folder, sweep)
+    del first
+    Store(folder, sweep)

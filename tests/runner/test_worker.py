@@ -263,3 +263,9 @@ def test_main_writes_one_answer_and_nothing_else(tmp_path):
     path = tmp_path / "answer"
     worker.main(json.dumps(request), os.open(path, os.O_WRONLY | os.O_CREAT))
     assert json.loads(path.read_text())["status"] == "error"
+
+
+def test_a_model_that_changes_the_threads_makes_the_row_invalid():
+    found = answer(deed="more threads")
+    assert found["status"] == "invalid"
+    assert "ended with" in found["error_message"]

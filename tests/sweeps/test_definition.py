@@ -335,7 +335,7 @@ def test_a_fault_in_what_is_asked_instead_says_so(file):
 
 
 def test_several_faults_are_counted(file):
-    with pytest.raises(InputError, match=r"margin: 7 is not allowed; .* \(and 2 more\)$"):
+    with pytest.raises(InputError, match=r"margin: 7 is not allowed; .* \(and 2 more such mistakes\)$"):
         load(file(more="passes: 0\nseed: -1\nmargin: 7\n"))
 
 
