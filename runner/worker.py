@@ -21,7 +21,7 @@ from runner.devices.threads import get_threads, set_threads
 from runner.devices.visibility import hide_accelerators, is_accelerator_visible
 from runner.environment import usable_cores
 from runner.interference import Counters, Interference, judge, read_counters
-from runner.workloads import Workload, load
+from runner.workloads import FIGURES, Workload, load
 
 LONGEST_MESSAGE = 4_000
 #: What allocators say whose errors have no class of their own: of the CPU, of MPS, of cuBLAS.
@@ -92,7 +92,7 @@ def _run(request: Mapping[str, Any], found: dict[str, Any]) -> None:
     }
     if 10 not in measured.losses:
         found["null_reasons"]["loss_step_10"] = "fewer than 10 steps fitted into the warm-up"
-    for column in ("flops_per_step", "h2d_bytes_per_step", "parameter_bytes"):
+    for column in FIGURES:
         value = getattr(workload, column, None)
         found[column] = None if value is None else float(value)
         if value is None:

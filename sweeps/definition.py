@@ -29,7 +29,7 @@ from sweeps.errors import InputError, did_you_mean, show
 from sweeps.record import COLUMNS
 from sweeps.target import LEGAL, NAME, NAME_IN_WORDS, Target
 from sweeps.trial import Trial
-from sweeps.workload import Value, complete, resolve_own
+from sweeps.workload import FAMILIES, Value, complete, resolve_own
 
 CATALOG = Path(__file__).parent / "catalog"
 LARGEST_FILE_BYTES = 1_000_000
@@ -80,7 +80,7 @@ class Sweep(BaseModel):
     question: Annotated[Text, BeforeValidator(_one_line)] = Field(
         default="", description=f"a text of at most {LONGEST_TEXT} characters"
     )
-    workload: Text = Field(description="a text: linear, mlp, FILE.py:factory or package.module:factory")
+    workload: Text = Field(description=f"a text: {', '.join(FAMILIES)}, FILE.py:factory or package.module:factory")
     parameters: dict[str, Scalar] = Field(default={}, description="a mapping of names to values, {width: 256}")
     axes: dict[str, Axis] = Field(
         min_length=1, description="a mapping with at least one axis, such as {batch_size: [32, 64]}"

@@ -95,6 +95,10 @@ class Record:
     flops_per_step: float | None = _answered("double", "floating point operations a step", unit="FLOP")
     h2d_bytes_per_step: float | None = _answered("double", "bytes copied from host to device a step", unit="B")
     parameter_bytes: float | None = _answered("double", "size of the model's parameters", unit="B")
+    ops_per_step: float | None = _answered(
+        "double", "operators a step, views and allocations left out: about the kernels that an accelerator launches"
+    )
+    syncs_per_step: float | None = _answered("double", "times a step that the host reads a value and waits for it")
 
     peak_memory_bytes: int | None = _answered("int64", "highest resident memory of the process", unit="B")
     cpu_time_s: float | None = _answered("double", "CPU time of the process, user and system", unit="s")

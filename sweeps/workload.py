@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from sweeps.errors import InputError, did_you_mean, show
 
@@ -28,12 +29,42 @@ class Parameter:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Rule:
+    """What the parameters of a family have to be to each other."""
+
+    parameter: str
+    """The one that is wrong where the rule does not hold."""
+    holds: Callable[[Mapping[str, Any]], bool]
+    otherwise: str
+    """What is said then, with `{name}` for the value of a parameter."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Family:
     """A training workload that ships with the program."""
 
     summary: str
     parameters: Mapping[str, Parameter]
+    rules: tuple[Rule, ...] = ()
 
+
+CLASSES = Parameter(default=10, minimum=2, meaning="outputs of the last layer")
+
+LSTM: Mapping[str, Parameter] = {
+    "features": Parameter(default=64, meaning="inputs at each place of the sequence"),
+    "hidden": Parameter(default=128, meaning="units of the layer"),
+    "sequence": Parameter(default=32, meaning="places of a sequence"),
+    "classes": CLASSES,
+    "batch_size": Parameter(default=32, meaning="sequences a step"),
+}
+
+RESIDUAL: Mapping[str, Parameter] = {
+    "features": Parameter(default=256, meaning="inputs of the first layer"),
+    "width": Parameter(default=256, meaning="units of each layer"),
+    "depth": Parameter(default=16, meaning="layers with a decision, between the first and the last"),
+    "classes": CLASSES,
+    "batch_size": Parameter(default=64, meaning="rows a step"),
+}
 
 FAMILIES: Mapping[str, Family] = {
     "linear": Family(
@@ -45,6 +76,13 @@ FAMILIES: Mapping[str, Family] = {
             "batch_size": Parameter(default=32, meaning="rows a step"),
             "epochs": Parameter(default=10, minimum=0, meaning="epochs of the whole training; 0 leaves it out"),
         },
+        rules=(
+            Rule(
+                parameter="batch_size",
+                holds=lambda values: values["batch_size"] <= values["rows"],
+                otherwise="{batch_size} is more than the {rows} rows of the data set; at most rows",
+            ),
+        ),
     ),
     "mlp": Family(
         summary="a multilayer perceptron with ReLU; a slice of host data copied to the device each step",
@@ -52,8 +90,50 @@ FAMILIES: Mapping[str, Family] = {
             "features": Parameter(default=256, meaning="inputs of the first layer"),
             "width": Parameter(default=256, meaning="units of each hidden layer"),
             "depth": Parameter(default=2, meaning="hidden layers"),
-            "classes": Parameter(default=10, minimum=2, meaning="outputs of the last layer"),
+            "classes": CLASSES,
             "batch_size": Parameter(default=64, meaning="rows a step"),
+        },
+    ),
+    "cnn": Family(
+        summary="a convolutional network: three convolutions, batch norm, max pool",
+        parameters={
+            "channels": Parameter(default=16, meaning="channels of the first convolution; then twice, four times"),
+            "image": Parameter(default=32, minimum=4, meaning="height and width of an image, which has three colours"),
+            "classes": CLASSES,
+            "batch_size": Parameter(default=32, meaning="images a step"),
+        },
+    ),
+    "transformer": Family(
+        summary="a transformer encoder that classifies sequences of tokens; its attention is written out",
+        parameters={
+            "vocabulary": Parameter(default=1_000, meaning="different tokens"),
+            "width": Parameter(default=128, meaning="numbers that stand for a token"),
+            "layers": Parameter(default=2, meaning="blocks of attention and feed-forward network"),
+            "heads": Parameter(default=4, meaning="parts of the width that attend for themselves"),
+            "sequence": Parameter(default=64, meaning="tokens of a sequence"),
+            "classes": CLASSES,
+            "batch_size": Parameter(default=16, meaning="sequences a step"),
+        },
+        rules=(
+            Rule(
+                parameter="heads",
+                holds=lambda values: values["width"] % values["heads"] == 0,
+                otherwise="{heads} heads cannot share a width of {width}; width is a multiple of heads",
+            ),
+        ),
+    ),
+    "lstm_loop": Family(summary="a recurrent network with its cell in a Python loop", parameters=LSTM),
+    "lstm_fused": Family(summary="the same by torch's own layer: equal arithmetic, few operators", parameters=LSTM),
+    "branching": Family(summary="a data-dependent `if` in every layer, decided on the host", parameters=RESIDUAL),
+    "straight": Family(summary="the same values without an `if`: nothing is read on the host", parameters=RESIDUAL),
+    "embedding": Family(
+        summary="bags of embedded words: memory traffic, hardly any arithmetic",
+        parameters={
+            "vocabulary": Parameter(default=10_000, meaning="rows of the table"),
+            "width": Parameter(default=64, meaning="numbers a row"),
+            "bag": Parameter(default=32, meaning="words that are averaged"),
+            "classes": CLASSES,
+            "batch_size": Parameter(default=128, meaning="bags a step"),
         },
     ),
 }
@@ -131,7 +211,7 @@ def complete(workload: str, given: Mapping[str, Value], axes: tuple[str, ...]) -
         )
     known = FAMILIES[workload].parameters
     for name, value in given.items():
-        where = f"axes.{name}" if name in axes else f"parameters.{name}"
+        where = _where(name, axes)
         if name not in known:
             raise InputError(
                 f"{where}: {workload} has no such parameter; {', '.join(known)}." + did_you_mean(name, known)
@@ -143,12 +223,14 @@ def complete(workload: str, given: Mapping[str, Value], axes: tuple[str, ...]) -
                 + (f" (write {value:.0f})" if isinstance(value, float) and value.is_integer() else "")
             )
     values = {name: given.get(name, parameter.default) for name, parameter in known.items()}
-    if workload == "linear" and values["batch_size"] > values["rows"]:  # type: ignore[operator]
-        raise InputError(
-            f"{'axes' if 'batch_size' in axes else 'parameters'}.batch_size: {values['batch_size']} is more than "
-            f"the {values['rows']} rows of the data set; at most rows"
-        )
+    for rule in FAMILIES[workload].rules:
+        if not rule.holds(values):
+            raise InputError(f"{_where(rule.parameter, axes)}: {rule.otherwise.format_map(values)}")
     return values
+
+
+def _where(name: str, axes: tuple[str, ...]) -> str:
+    return f"axes.{name}" if name in axes else f"parameters.{name}"
 
 
 def _split(workload: str) -> tuple[str, str]:
@@ -220,9 +302,8 @@ def _complete_own(workload: str, given: Mapping[str, Value], axes: tuple[str, ..
             raise InputError(f"workload: {short_name(workload)} takes no seed; it is called with seed=... by name")
         for name in given:
             if name not in own:
-                where = f"axes.{name}" if name in axes else f"parameters.{name}"
                 raise InputError(
-                    f"{where}: {short_name(workload)} takes no such argument; {', '.join(own) or 'none'}."
+                    f"{_where(name, axes)}: {short_name(workload)} takes no such argument; {', '.join(own) or 'none'}."
                     + did_you_mean(name, own)
                 )
     if missing := [name for name in required if name in own and name not in given]:

@@ -44,7 +44,15 @@ def is_short(said):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("defualt", None, ['"defualt"', "batch_size, default, smoke, tutorial, width", "Did you mean default?"]),
+        (
+            "defualt",
+            None,
+            [
+                '"defualt"',
+                "batch_size, branching, default, lstm_fused, lstm_loop, smoke, tutorial, width",
+                "Did you mean default?",
+            ],
+        ),
         ("gone.yaml", None, ["gone.yaml", "there is no such file"]),
         ("folder.yaml", "", ["folder.yaml", "is not a file"]),
         ("mine.yaml", b"", ["mine.yaml", "is empty", "name, question, workload"]),

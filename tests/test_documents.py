@@ -20,6 +20,7 @@ import torch
 
 import sweeps.record
 from sweeps import definition
+from sweeps.workload import FAMILIES
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/**/*.md")])
@@ -164,6 +165,13 @@ def test_readme_first_screen_has_the_two_commands():
 def test_readme_names_every_sweep_that_ships():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [name for name in definition.catalog() if f"| `{name}` |" not in text] == []
+
+
+def test_readme_names_every_workload_and_what_it_can_be_asked():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    for name, family in FAMILIES.items():
+        asked = ", ".join(parameter for parameter in family.parameters if parameter not in ("classes", "batch_size"))
+        assert [line for line in lines if line.startswith(f"| `{name}` |") and line.endswith(f"| {asked} |")], name
 
 
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md"])

@@ -4,6 +4,6 @@
 """
 
 from runner.workloads.load import load
-from runner.workloads.workload import Workload
+from runner.workloads.workload import FIGURES, Workload
 
-__all__ = ["Workload", "load"]
+__all__ = ["FIGURES", "Workload", "load"]

@@ -12,6 +12,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
+from runner.workloads.training import FIRST_LINEAR_OPS, LOSS_OPS
+
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 
@@ -40,6 +42,8 @@ class Linear:
         self.parameter_bytes = 4 * (features + 1) * classes
         self.flops_per_step = 4 * batch_size * features * classes  # forward and weight gradient
         self.h2d_bytes_per_step = 4 * batch_size * features + 8 * batch_size
+        self.ops_per_step = LOSS_OPS + FIRST_LINEAR_OPS + 1  # the read; what the loader does never leaves the host
+        self.syncs_per_step = 1
 
     def prepare(self, device: torch.device, target: str) -> None:
         """Draw the rows, make the layer, move the layer."""

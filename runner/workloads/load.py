@@ -10,12 +10,29 @@ import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from runner.workloads.branching import Branching
+from runner.workloads.cnn import Cnn
+from runner.workloads.embedding import Embedding
 from runner.workloads.linear import Linear
+from runner.workloads.lstm_fused import LstmFused
+from runner.workloads.lstm_loop import LstmLoop
 from runner.workloads.mlp import Mlp
+from runner.workloads.straight import Straight
+from runner.workloads.transformer import Transformer
 from runner.workloads.workload import Workload
 from sweeps.workload import Value
 
-FAMILIES: Mapping[str, Callable[..., Workload]] = {"linear": Linear, "mlp": Mlp}
+FAMILIES: Mapping[str, Callable[..., Workload]] = {
+    "linear": Linear,
+    "mlp": Mlp,
+    "cnn": Cnn,
+    "transformer": Transformer,
+    "lstm_loop": LstmLoop,
+    "lstm_fused": LstmFused,
+    "branching": Branching,
+    "straight": Straight,
+    "embedding": Embedding,
+}
 
 
 def load(workload: str, source: str | None, *, seed: int, parameters: Mapping[str, Value]) -> Workload:

@@ -6,13 +6,16 @@ from typing import Protocol
 
 import torch
 
+#: What a workload may say of itself; they are columns of a record.
+FIGURES = ("flops_per_step", "h2d_bytes_per_step", "parameter_bytes", "ops_per_step", "syncs_per_step")
+
 
 class Workload(Protocol):
     """One training problem.
 
-    It is made by `factory(*, seed: int, **parameters)`. An object may also have the numbers `flops_per_step`,
-    `h2d_bytes_per_step` and `parameter_bytes`; and, for a training that is also timed as a whole, the number
-    `epochs` and a method `epoch() -> float` that trains for one epoch and returns its mean loss.
+    It is made by `factory(*, seed: int, **parameters)`. An object may also have the numbers in `FIGURES`; and, for a
+    training that is also timed as a whole, the number `epochs` and a method `epoch() -> float` that trains for one
+    epoch and returns its mean loss.
     """
 
     def prepare(self, device: torch.device, target: str) -> None:

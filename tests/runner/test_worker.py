@@ -78,6 +78,7 @@ def test_an_answer_that_is_ok():
     assert found["flops_per_step"] == 6 * 4 * (8 * 8 + 8 * 2) - 2 * 4 * 8 * 8
     assert found["h2d_bytes_per_step"] == 4 * 4 * 8 + 8 * 4
     assert found["parameter_bytes"] == 4 * (8 * 8 + 8 + 8 * 2 + 2)
+    assert (found["ops_per_step"], found["syncs_per_step"]) == (18, 0)
     assert (found["device"], found["gpu_name"], found["gpu_memory_bytes"]) == ("cpu", None, None)
     assert found["null_reasons"] == {
         "epoch_times_s": "this workload is not trained as a whole",
@@ -229,7 +230,9 @@ def test_a_workload_sees_its_device_target_and_seed():
 def test_what_a_workload_says_of_itself_becomes_a_number(number):
     found = answer(source=own("return torch.ones(())", fields=f"self.flops_per_step = {number}"))
     assert (found["status"], found["flops_per_step"]) == ("ok", 12.0)
-    assert found["null_reasons"]["parameter_bytes"] == "the workload does not say"
+    for column in ("parameter_bytes", "ops_per_step", "syncs_per_step"):
+        assert found[column] is None
+        assert found["null_reasons"][column] == "the workload does not say"
 
 
 def test_what_a_workload_says_of_itself_has_to_be_a_number():

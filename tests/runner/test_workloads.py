@@ -4,16 +4,20 @@ import inspect
 import math
 import statistics
 import sys
+from collections import Counter
 
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from runner.workloads import load
 from runner.workloads.linear import Linear, RandomRows
 from runner.workloads.load import FAMILIES
-from runner.workloads.mlp import BATCHES, Mlp
+from runner.workloads.mlp import Mlp
+from runner.workloads.training import BATCHES
+from runner.workloads.transformer import Block
 from sweeps import workload as questions
 
 CPU = torch.device("cpu")
@@ -21,7 +25,23 @@ pytestmark = pytest.mark.usefixtures("one_thread")  # for such small operations 
 SMALL = {
     "linear": {"rows": 96, "features": 20, "classes": 5, "batch_size": 16, "epochs": 2},
     "mlp": {"features": 12, "width": 24, "depth": 3, "classes": 5, "batch_size": 16},
+    "cnn": {"channels": 4, "image": 10, "classes": 5, "batch_size": 16},
+    "transformer": {
+        "vocabulary": 20,
+        "width": 12,
+        "layers": 2,
+        "heads": 3,
+        "sequence": 6,
+        "classes": 5,
+        "batch_size": 16,
+    },
+    "lstm_loop": {"features": 12, "hidden": 16, "sequence": 4, "classes": 5, "batch_size": 4},
+    "lstm_fused": {"features": 12, "hidden": 16, "sequence": 4, "classes": 5, "batch_size": 4},
+    "branching": {"features": 12, "width": 24, "depth": 3, "classes": 5, "batch_size": 16},
+    "straight": {"features": 12, "width": 24, "depth": 3, "classes": 5, "batch_size": 16},
+    "embedding": {"vocabulary": 30, "width": 24, "bag": 3, "classes": 5, "batch_size": 16},
 }
+TWINS = [("lstm_loop", "lstm_fused"), ("branching", "straight")]
 
 
 def prepared(family, *, seed=0, **parameters):
@@ -32,6 +52,32 @@ def prepared(family, *, seed=0, **parameters):
 
 def losses(made, count):
     return [made.step().item() for _ in range(count)]
+
+
+class Operators(TorchDispatchMode):
+    """Counts what reaches the CPU below autograd by name: no views, no allocations, no marks for the profiler."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = Counter()
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        name = operator.overloadpacket.__name__
+        if not operator.is_view and name not in ("detach", "_unsafe_view") and not name.startswith(NO_WORK):
+            self.names[name] += 1
+        return operator(*args, **(kwargs or {}))
+
+
+NO_WORK = ("empty", "new_empty", "_record_function")
+
+
+def operators(made):
+    """Count those of one step; for `linear` without what its loader does."""
+    made.step()
+    batch = next(made._batches) if made.__class__ is Linear else None
+    with Operators() as seen:
+        made.step() if batch is None else made._train(*batch)
+    return seen.names
 
 
 def test_every_family_that_can_be_asked_for_is_there():
@@ -90,6 +136,15 @@ def test_a_step_returns_one_number_without_a_graph(family):
         ("mlp", {}),
         ("mlp", {"depth": 1}),
         ("mlp", {"batch_size": 1, "width": 3}),
+        ("cnn", {}),
+        ("cnn", {"image": 7, "channels": 3, "batch_size": 2}),
+        ("transformer", {}),
+        ("transformer", {"layers": 1, "heads": 1, "sequence": 9, "width": 5}),
+        ("branching", {}),
+        ("straight", {}),
+        ("straight", {"depth": 1, "width": 3}),
+        ("embedding", {}),
+        ("embedding", {"vocabulary": 7, "bag": 1}),
     ],
 )
 def test_the_flops_it_states_are_those_that_torch_counts(family, parameters):
@@ -97,6 +152,105 @@ def test_the_flops_it_states_are_those_that_torch_counts(family, parameters):
     with FlopCounterMode(display=False) as counter:
         made.step()
     assert made.flops_per_step == counter.get_total_flops()
+
+
+def test_the_flops_of_the_loop_are_those_that_torch_counts_but_for_the_state_it_begins_with():
+    """That state, of zeros, needs no gradient; the formula, like a fused layer, makes no exception for it."""
+    made = prepared("lstm_loop", batch_size=3, hidden=5)
+    with FlopCounterMode(display=False) as counter:
+        made.step()
+    assert made.flops_per_step - 8 * 3 * 5 * 5 == counter.get_total_flops()
+
+
+@pytest.mark.parametrize(
+    ("family", "parameters"),
+    [
+        *((family, {}) for family in SMALL),
+        ("mlp", {"depth": 1}),
+        ("cnn", {"image": 4, "batch_size": 1}),
+        ("transformer", {"layers": 1, "heads": 2}),
+        ("transformer", {"layers": 3, "width": 24}),
+        ("lstm_loop", {"sequence": 1}),
+        ("lstm_loop", {"sequence": 9, "batch_size": 1}),
+        ("lstm_fused", {"sequence": 9, "hidden": 40}),
+        ("branching", {"depth": 1}),
+        ("straight", {"depth": 7}),
+        ("embedding", {"vocabulary": 3_000, "batch_size": 1}),
+    ],
+)
+def test_the_operators_it_states_are_those_that_reach_the_cpu(family, parameters):
+    made = prepared(family, **parameters)
+    assert sum(operators(made).values()) == made.ops_per_step
+
+
+def test_a_transformer_of_one_head_or_place_copies_less():
+    for parameters in ({"heads": 1}, {"sequence": 1}, {"batch_size": 1}):
+        made = prepared("transformer", **parameters)
+        assert 0.88 * made.ops_per_step <= sum(operators(made).values()) <= made.ops_per_step
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_reads_it_states_are_those_that_it_does(family):
+    made = prepared(family)
+    assert operators(made)["_local_scalar_dense"] == made.syncs_per_step
+
+
+@pytest.mark.parametrize("family", sorted({*FAMILIES} - {"linear", "branching"}))
+def test_a_step_names_no_device_and_reads_no_value(family):
+    """A meta tensor holds no value to read, and mixes with no tensor that was made on the CPU."""
+    made = load(family, None, seed=0, parameters=SMALL[family])
+    made.prepare(torch.device("meta"), "gpu")
+    assert made.step().device.type == "meta"
+
+
+@pytest.mark.parametrize(("one", "other"), TWINS)
+def test_twins_do_the_same_work_from_the_same_weights(one, other):
+    assert questions.FAMILIES[one].parameters == questions.FAMILIES[other].parameters
+    assert losses(prepared(one, seed=2), 50) == pytest.approx(losses(prepared(other, seed=2), 50), rel=1e-5)
+    made = [prepared(one), prepared(other)]
+    for figure in ("flops_per_step", "h2d_bytes_per_step", "parameter_bytes"):
+        assert len({getattr(each, figure) for each in made}) == 1
+
+
+def test_a_loop_takes_many_operators_where_the_fused_layer_takes_few():
+    loop, fused = prepared("lstm_loop", sequence=16), prepared("lstm_fused", sequence=16)
+    assert loop.ops_per_step > 20 * fused.ops_per_step
+
+
+def test_branches_cost_reads_and_no_operators():
+    branching, straight = operators(prepared("branching")), operators(prepared("straight"))
+    assert branching - straight == {"_local_scalar_dense": 3}
+    assert straight - branching == {"add": 3}
+
+
+def test_the_data_takes_both_branches():
+    made = prepared("branching")
+    taken = []
+    real = torch.Tensor.__bool__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.Tensor, "__bool__", lambda value: (taken.append(real(value)), taken[-1])[1])
+        losses(made, BATCHES)
+    assert len(taken) == 3 * BATCHES
+    assert all(set(taken[layer::3]) == {True, False} for layer in range(3))
+
+
+def test_the_transformer_mixes_places_and_keeps_rows_apart():
+    made = prepared("transformer")
+    tokens = made._inputs[0].clone()
+    before = made._model(tokens)
+    tokens[0, 5] = (tokens[0, 5] + 1) % 20
+    after = made._model(tokens)
+    assert not torch.allclose(after[0], before[0])
+    assert torch.allclose(after[1:], before[1:])
+
+
+def test_the_attention_is_the_one_that_torch_has():
+    torch.manual_seed(0)
+    block = Block(width=12, heads=3)
+    tokens = torch.randn(2, 6, 12)
+    queries, keys, values = block.queries_keys_values(tokens).view(2, 6, 3, 3, 4).permute(2, 0, 3, 1, 4)
+    mixed = nn.functional.scaled_dot_product_attention(queries, keys, values).transpose(1, 2).reshape(2, 6, 12)
+    assert torch.allclose(block._attend(tokens), block.mixed(mixed), atol=1e-6)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -10,7 +10,16 @@ each_sweep = pytest.mark.parametrize("name", sorted(catalog()))
 
 
 def test_the_catalog_is_the_folder():
-    assert list(catalog()) == ["batch_size", "default", "smoke", "tutorial", "width"]
+    assert list(catalog()) == [
+        "batch_size",
+        "branching",
+        "default",
+        "lstm_fused",
+        "lstm_loop",
+        "smoke",
+        "tutorial",
+        "width",
+    ]
     assert {path.name for path in CATALOG.iterdir()} == {f"{name}.yaml" for name in catalog()}
 
 
@@ -44,6 +53,12 @@ def test_the_tutorial_is_the_tutorial():
     assert sweep.workload == "linear"
     assert asked in sweep.configurations()
     assert set(sweep.axes) == {"batch_size", "features", "rows"}
+
+
+def test_the_two_lstm_sweeps_differ_in_the_loop_alone():
+    loop, fused = load("lstm_loop"), load("lstm_fused")
+    assert (loop.workload, fused.workload) == ("lstm_loop", "lstm_fused")
+    assert loop.configurations() == fused.configurations()
 
 
 def test_smoke_asks_every_kind_of_node():

@@ -44,7 +44,7 @@ def test_defaults_are_legal_and_parameters_have_a_meaning(family):
 @pytest.mark.parametrize(
     ("workload", "given", "axes", "why"),
     [
-        ("mpl", {}, (), r'workload: "mpl" is not known; linear, mlp, or FILE.py:factory\. Did you mean mlp\?'),
+        ("mpl", {}, (), r'workload: "mpl" is not known; linear, mlp, .*, or FILE.py:factory\. Did you mean mlp\?'),
         ("mlp", {"widht": 8}, (), r"parameters\.widht: mlp has no such parameter; .*\. Did you mean width\?"),
         ("mlp", {"rows": 8}, ("rows",), r"axes\.rows: mlp has no such parameter; features, width"),
         ("mlp", {"width": 0}, (), r"parameters\.width: 0 is not allowed; width of mlp is a whole number >= 1$"),
@@ -55,6 +55,15 @@ def test_defaults_are_legal_and_parameters_have_a_meaning(family):
         ("mlp", {"width": 2.5}, (), r"parameters\.width: 2\.5 is not allowed; .* whole number >= 1$"),
         ("mlp", {"width": 1e3}, (), r"parameters\.width: 1000\.0 is not allowed; .* \(write 1000\)"),
         ("linear", {"batch_size": 64, "rows": 32}, ("rows",), r"parameters\.batch_size: 64 is more than the 32 rows"),
+        (
+            "transformer",
+            {"heads": 3},
+            (),
+            r"parameters\.heads: 3 heads cannot share a width of 128; .* multiple of heads$",
+        ),
+        ("transformer", {"width": 6}, ("width",), r"parameters\.heads: 4 heads cannot share a width of 6"),
+        ("transformer", {"heads": 5, "width": 6}, ("heads",), r"axes\.heads: 5 heads cannot share a width of 6"),
+        ("cnn", {"image": 3}, (), r"parameters\.image: 3 is not allowed; image of cnn is a whole number >= 4$"),
     ],
 )
 def test_what_a_family_does_not_take(workload, given, axes, why):
