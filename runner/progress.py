@@ -114,13 +114,17 @@ class Progress:
             self._log.info(f"done {record.trial_id} {record.status} {record.error_message or ''}".rstrip())
             if not self._is_watched:
                 print(f"done {record.trial_id} {record.status}", flush=True)
-            elif record.status in NOTABLE and self._is_new(record):
-                self._console.print(
-                    f"[bold]{record.status}[/] {escape(label)}: {escape(first_line(record.error_message))}"
-                )
+            if record.status in NOTABLE and self._is_new(record):
+                self._show_fault(record.status, f"{label}: {first_line(record.error_message)}")
             self._bar.advance(self._task)
         if records:
             self._show()
+
+    def _show_fault(self, status: str, what: str) -> None:
+        if self._is_watched:
+            self._console.print(f"[bold]{status}[/] {escape(what)}")
+        else:
+            print(f"{status} {what}", flush=True)
 
     def _is_new(self, record: Record) -> bool:
         """Whether this fault has not been shown yet: a sweep without a GPU would fill the screen with one line."""

@@ -51,7 +51,7 @@ def seen(screen):
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()).replace("\r", "\n")
 
 
-def test_plain_lines_are_one_a_trial(log, trials, capsys):
+def test_plain_lines_are_one_a_trial_and_one_a_new_fault(log, trials, capsys):
     with Progress(Console(), log, total=4) as progress:
         for trial in trials[:3]:
             progress.started(trial, NODE)
@@ -60,11 +60,13 @@ def test_plain_lines_are_one_a_trial(log, trials, capsys):
         progress.stored([make_record(trials[2], "error", error_message=TRACEBACK)])
         progress.skipped(trials[3])
     printed = capsys.readouterr()
-    assert printed.out.splitlines() == [
+    lines = printed.out.splitlines()
+    assert [line for line in lines if line.startswith("done ")] == [
         f"done {trials[0].trial_id} ok",
         f"done {trials[1].trial_id} oom",
         f"done {trials[2].trial_id} error",
     ]
+    assert [line.split()[0] for line in lines if not line.startswith("done ")] == ["oom", "error"]  # and why
     assert printed.err == ""
 
 
