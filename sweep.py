@@ -154,6 +154,7 @@ def _run(
 
     path = source_of(choice[True].workload)
     source = path.read_text(encoding="utf-8") if path else None
+    _end_on_signals()
     with contextlib.ExitStack() as stack:
         executor: Executor | None = None
         if place.kind == "cluster":
@@ -308,7 +309,8 @@ def _end_on_signals() -> None:
         raise KeyboardInterrupt
 
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, end)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
+            signal.signal(number, end)
 
 
 if __name__ == "__main__":

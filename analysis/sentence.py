@@ -244,8 +244,8 @@ class _Told:
             why = listed(dict.fromkeys(absent[target] for target in missing))
             return f"No trial finished: {why}; so nothing can be said about {self.chal} against {self.base}."
         return (
-            f"Not decided: at no {self.topic.axis} have {self.base} and {self.chal} both finished in the same pass; "
-            "run the sweep again to measure what is missing."
+            f"Not decided: at no {self.topic.axis} is there a pair to compare: {self.base} and {self.chal} have not "
+            "both finished in the same pass, or their steps are too quick for the clock."
         )
 
     def _wins(self, state: str) -> str:

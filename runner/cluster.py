@@ -91,6 +91,8 @@ class Cluster:
                     code = {"working_dir": str(ROOT), "excludes": NOT_CODE}
                     ray.init(address=address, runtime_env=code, **quiet)
         except (Exception, SystemExit) as error:  # Ray may end the whole process where it finds nobody
+            if isinstance(error, SystemExit) and self._embedded:
+                raise KeyboardInterrupt from None  # Ray's own answer to SIGTERM while it starts
             what = "start a Ray of its own" if self._embedded else f"connect to Ray at {address}"
             said = "" if isinstance(error, SystemExit) else str(error)
             reason = said.strip().splitlines() or ["no answer"]

@@ -34,10 +34,10 @@ PR_SET_CHILD_SUBREAPER = 36
 LONGEST_OUTPUT_BYTES = 2_000
 
 
-def die_with(parent: int) -> None:
-    """Ask the kernel to kill this process when its parent dies (Linux; elsewhere the closing pipe has to do)."""
+def die_with(parent: int, how: signal.Signals = signal.SIGKILL) -> None:
+    """Ask the kernel to end this process when its parent dies (Linux; elsewhere the closing pipe has to do)."""
     if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, how)
     if os.getppid() != parent:  # it died before the request was made
         os._exit(1)
 
@@ -106,6 +106,7 @@ def _begin(
     """Be the child: run the trial and end."""
     code = 1
     try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.setsid()
         die_with(nursery)
         for pipe in pipes:  # an end of it that lives on here would hide the death of the nursery
@@ -165,7 +166,7 @@ def _is_seen_to_end(child: int, seconds: float) -> bool:
 
 
 def _end_orphans() -> None:
-    """End what a trial has left in groups of its own: this process inherits it (Linux; see `main`)."""
+    """End every child, and what a trial has left in groups of its own: this process inherits it (Linux; see `main`)."""
     listed = Path(f"/proc/self/task/{os.getpid()}/children")
     while listed.is_file() and (left := listed.read_text().split()):
         for orphan in map(int, left):
@@ -173,10 +174,18 @@ def _end_orphans() -> None:
             os.waitpid(orphan, 0)
 
 
+def _end(number: int, _: object) -> None:
+    """Take along what was started here: the owner has died, or wants no more."""
+    _end_orphans()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
 def main() -> None:
     """Serve the owner that started this process."""
     requests_fd, answers_fd, method, owner = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-    die_with(owner)
+    signal.signal(signal.SIGTERM, _end)
+    die_with(owner, signal.SIGTERM)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the owner decides

@@ -28,6 +28,8 @@ START_METHOD = "fork" if platform.system() == "Linux" else "spawn"
 GRACE_S = 30.0
 #: An import of torch on a cold disk can take a minute.
 PREPARE_S = 300.0
+#: How long a nursery may take to end what it has started.
+TIDY_UP_S = 5.0
 #: Read by OpenMP and MKL when they load; `ray up` exports OMP_NUM_THREADS=1 to whole clusters.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "MKL_NUM_THREADS")
 
@@ -83,9 +85,13 @@ class Nursery:
         return report
 
     def close(self) -> None:
-        """End the nursery, and with it a child that may be running."""
-        self._process.kill()
-        self._process.wait()
+        """End the nursery, and with it a child that may be running and all that this one has started."""
+        self._process.terminate()
+        try:
+            self._process.wait(TIDY_UP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         os.close(self._requests)
         os.close(self._answers)
         self._log.close()
@@ -208,7 +214,11 @@ def _columns(report: Mapping[str, Any], deadline_s: float) -> dict[str, Any]:
     """Turn what the nursery reports of a child into columns."""
     used = {name: report[name] for name in ("cpu_time_s", "peak_memory_bytes", "involuntary_switches")}
     if report["answer"]:
-        return {**used, **json.loads(report["answer"])}
+        try:
+            return {**used, **json.loads(report["answer"])}
+        except ValueError:
+            message = "its answer cannot be read: the workload has forked, or has written into what it did not open"
+            return {**used, "status": "crashed", "error_type": "BrokenAnswer", "error_message": message}
     if report["timed_out"]:
         message = f"stopped at the deadline of {deadline_s:g} s (deadline_s in the sweep)"
         return {**used, "status": "timeout", "error_type": "Timeout", "error_message": message}

@@ -6,6 +6,7 @@ full; so there are few files, and at any moment each is whole.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import secrets
@@ -15,12 +16,12 @@ import weakref
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pyarrow.compute as pc
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sweeps.definition import Sweep
 from sweeps.errors import InputError, StudyError
-from sweeps.record import Record, table
+from sweeps.record import COLUMNS, Record, schema, table
 from sweeps.study import SWEEP, TRIALS, read_records, read_sweep
 from sweeps.workload import short_name
 
@@ -49,9 +50,11 @@ class Store:
             self.close = weakref.finalize(self, os.close, _lock(folder))  # lets another run have the study
             for left in folder.glob(f"{_UNFINISHED}*"):
                 left.unlink()
-            older = read_sweep(folder) if (folder / SWEEP).is_file() else sweep
-            _replace(folder / SWEEP, sweep.joined_with(older).dump().encode())  # first: it makes the folder a study
+            joined = sweep.joined_with(read_sweep(folder) if (folder / SWEEP).is_file() else sweep)
+            _replace(folder / SWEEP, joined.dump().encode())  # first: it makes the folder a study
             (folder / TRIALS).mkdir(exist_ok=True)
+            self._alike = [joined.parameters, *({name: v} for name, values in joined.axes.items() for v in values)]
+            _widen(folder, schema(self._alike))
         except OSError as error:
             raise StudyError(f"{folder}: cannot be written: {error.strerror}; choose another --out") from None
         self.warnings, self._final = _final_rows(folder)
@@ -77,7 +80,7 @@ class Store:
             return []
         beside = self.folder / f"{_UNFINISHED}{self._part.name}"
         try:
-            pq.write_table(table(self._open), beside)
+            pq.write_table(table(self._open, self._alike), beside)
             beside.replace(self._part)
         except OSError as error:
             raise StudyError(
@@ -156,11 +159,30 @@ def code_versions(folder: Path) -> set[str]:
 
 def _final_rows(folder: Path) -> tuple[list[str], dict[str, tuple[str, int, str]]]:
     rows, warnings = read_records(folder, ["trial_id", "status", "attempt", "error_message"])
-    order = pc.sort_indices(rows, [("attempt", "ascending")])
+    ordered = sorted(rows.to_pylist(), key=lambda row: row["attempt"] or 0)
     return warnings, {
-        row["trial_id"]: (row["status"], row["attempt"], row["error_message"] or "")
-        for row in rows.take(order).to_pylist()
+        row["trial_id"]: (row["status"], row["attempt"] or 0, row["error_message"] or "") for row in ordered
     }
+
+
+def _widen(folder: Path, wanted: pa.Schema) -> None:
+    """Bring parameters in older parts to the types that the study has now, so that all parts are one table.
+
+    An axis of whole numbers to which 1.5 is added becomes double in every part. A part that cannot be read stays as it
+    is: readers name it.
+    """
+    for path in sorted((folder / TRIALS).glob("*.parquet")):
+        with contextlib.suppress(pa.ArrowException):
+            rows = pq.ParquetFile(path).read()
+            names = [name for name in wanted.names if name in rows.column_names and name not in COLUMNS]
+            narrow = [name for name in names if rows.schema.field(name).type != wanted.field(name).type]
+            for name in narrow:
+                values = rows.column(name).cast(wanted.field(name).type)
+                rows = rows.set_column(rows.column_names.index(name), wanted.field(name), values)
+            if narrow:
+                beside = folder / f"{_UNFINISHED}{path.name}"
+                pq.write_table(rows, beside)
+                beside.replace(path)
 
 
 def _replace(path: Path, content: bytes) -> None:

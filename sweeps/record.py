@@ -189,12 +189,17 @@ def schema(parameters: Iterable[Mapping[str, Value]]) -> pa.Schema:
     return pa.schema(fields, metadata={"schema_version": str(SCHEMA_VERSION)})
 
 
-def table(records: list[Record]) -> pa.Table:
-    """Return records as an Arrow table, one row each."""
+def table(records: list[Record], alike: Iterable[Mapping[str, Value]] = ()) -> pa.Table:
+    """Return records as an Arrow table, one row each.
+
+    Args:
+        records: The rows.
+        alike: Parameters of other rows of the study, so that all its tables have columns of the same types.
+    """
     import pyarrow as pa
 
     rows = [record.row() for record in records]
-    described = schema(record.parameters for record in records)
+    described = schema([*alike, *(record.parameters for record in records)])
     for each in described:
         if each.type == pa.string():  # a column can be text in one row and a number in another
             for row in rows:

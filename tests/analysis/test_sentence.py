@@ -150,7 +150,7 @@ def test_a_missing_side_is_named_with_its_reason():
 
 
 def test_trials_that_never_meet_are_told_apart_from_a_missing_side():
-    assert "both finished in the same pass; run the sweep again" in told("undetermined", "------")
+    assert "is there a pair to compare" in told("undetermined", "------")
 
 
 def test_a_group_is_named_first():

@@ -1,5 +1,6 @@
 """A workload that does, on its first step, what it is told to: most of it nothing that a workload should do."""
 
+import contextlib
 import ctypes
 import json
 import os
@@ -86,10 +87,17 @@ def _raise(error):
     raise error
 
 
+def _write_everywhere():
+    for descriptor in range(3, 64):
+        with contextlib.suppress(OSError):
+            os.write(descriptor, b"not an answer")
+
+
 DEEDS = {
     "nothing": lambda folder: None,
     "more threads": lambda folder: torch.set_num_threads(torch.get_num_threads() + 1),
     "tell": _tell,
+    "write everywhere": lambda folder: _write_everywhere(),
     "sleep": lambda folder: time.sleep(600),
     "block": lambda folder: ctypes.PyDLL(None).sleep(600),  # in C, and no Python thread can run meanwhile
     "ignore signals": lambda folder: (signal.signal(signal.SIGTERM, signal.SIG_IGN), time.sleep(600)),

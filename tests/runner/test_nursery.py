@@ -15,7 +15,7 @@ from runner.environment import ROOT
 from runner.nursery import LONGEST_OUTPUT_BYTES, _ends_within
 from runner.process import Nursery
 from runner.timing import now_ns
-from tests.runner.asking import is_alive, make_request
+from tests.runner.asking import is_alive, make_request, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +152,20 @@ def test_grandchildren_end_with_the_trial(forking, tmp_path, deed):
     assert report["timed_out"] == ("sleep" in deed)
     assert not is_alive(grandchild(tmp_path))
     assert psutil.Process(forking._process.pid).children() == []  # not even dead ones
+
+
+def test_grandchildren_end_with_a_nursery_that_is_ended(tmp_path):
+    nursery = Nursery("fork")
+    try:
+        nursery._read_line(300)
+        request = make_request(deed="grandchild, own session, sleep", folder=str(tmp_path))
+        asked = {**request, "declared_cpus": None, "environment": {}, "asked_ns": now_ns()}
+        os.write(nursery._requests, json.dumps(asked).encode() + b"\n")
+        wait_until(lambda: (tmp_path / "grandchild").is_file() and (tmp_path / "grandchild").read_text(), "it begins")
+        assert is_alive(grandchild(tmp_path))
+    finally:
+        nursery.close()
+    wait_until(lambda: not is_alive(grandchild(tmp_path)), "it ends")
 
 
 def test_a_child_dies_with_its_nursery(tmp_path):

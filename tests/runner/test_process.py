@@ -253,3 +253,8 @@ def test_an_owner_that_ends_well_leaves_no_nursery(tmp_path):
     subprocess.run([sys.executable, "-c", code, tmp_path], cwd=ROOT, check=True)
     (word,) = words(tmp_path)
     assert not is_alive(word["nursery"])
+
+
+def test_an_answer_that_is_no_answer_is_a_crash():
+    found = attend(make_request(deed="write everywhere"))
+    assert (found["status"], found["error_type"]) == ("crashed", "BrokenAnswer")

@@ -6,11 +6,13 @@ import subprocess
 import sys
 import threading
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from runner import store
 from runner.environment import ROOT
+from runner.run import open_trials
 from runner.store import Store, check, code_versions
 from sweeps.errors import StudyError
 from sweeps.study import read_records, read_sweep
@@ -309,3 +311,21 @@ def test_a_second_run_of_the_same_study_is_refused_while_the_first_goes_on(folde
         Store(folder, sweep)
     del first
     Store(folder, sweep)
+
+
+def test_a_study_whose_axis_gets_fractions_stays_one_table(folder, tmp_path):
+    own = tmp_path / "own.py"
+    own.write_text("def make(*, seed, size): ...")
+    asked = {"workload": f"{own}:make", "parameters": {}}
+    for sizes in ([1, 2], [1, 1.5, 2, 3.5]):
+        sweep = make_sweep(**asked, axes={"size": sizes}, targets=["cpu", "cpu-1"])
+        store = Store(folder, sweep)
+        for pair in open_trials(sweep, store):
+            for trial in pair:
+                store.add(make_record(trial))
+        store.flush(now=True)
+        store.close()
+    whole = pq.read_table(folder / "trials")  # refuses parts of unequal types
+    assert sorted(set(whole.column("size").to_pylist())) == [1.0, 1.5, 2.0, 3.5]
+    assert {pq.read_schema(part).field("size").type for part in parts(folder)} == {pa.float64()}
+    assert pq.read_schema(parts(folder)[0]).field("cpu_time_s").metadata[b"unit"] == b"s"
