@@ -13,9 +13,11 @@ from pathlib import Path
 from runner.environment import cpu_cgroups
 from runner.timing import now_ns
 
-#: Share of the time that a thread waited for a core: quiet machines show 0.000-0.009, one busy neighbour 0.24-0.67.
+#: Share of the time that a thread waited for a core: quiet machines show 0.00-0.02, one busy neighbour 0.24-0.67.
 CLEAN = 0.02
 SUSPECT = 0.05
+#: A trial that uses every core shares them with Ray's own processes: 0.04-0.15 on two quiet cores.
+SUSPECT_WITHOUT_SPARE_CORE = 0.2
 #: Share of the time that was stolen or throttled from which a trial counts as contended.
 TAKEN = 0.01
 
@@ -62,13 +64,14 @@ def read_counters() -> Counters:
     return Counters(at_ns=now_ns(), delay_ns=_delays(), throttled_s=_throttled_s(), stolen=_stolen())
 
 
-def judge(before: Counters, after: Counters, *, threads: int) -> Interference:
+def judge(before: Counters, after: Counters, *, threads: int, cores: int) -> Interference:
     """Compare two readings.
 
     Args:
         before: Taken when warm-up was over.
         after: Taken after the last block.
         threads: Threads of the trial.
+        cores: Cores that it could have used.
     """
     wall_s = max((after.at_ns - before.at_ns) / 1e9, 1e-9)
     delay = None
@@ -83,19 +86,23 @@ def judge(before: Counters, after: Counters, *, threads: int) -> Interference:
         ticks = after.stolen[1] - before.stolen[1]
         steal = (after.stolen[0] - before.stolen[0]) / ticks if ticks > 0 else 0.0
     return Interference(
-        verdict=_verdict(delay, throttled, steal, wall_s),
+        verdict=_verdict(
+            delay, throttled, steal, wall_s, suspect=SUSPECT if threads < cores else SUSPECT_WITHOUT_SPARE_CORE
+        ),
         run_delay_share=delay,
         throttled_s=throttled,
         steal_share=steal,
     )
 
 
-def _verdict(delay: float | None, throttled_s: float | None, steal: float | None, wall_s: float) -> str:
+def _verdict(
+    delay: float | None, throttled_s: float | None, steal: float | None, wall_s: float, *, suspect: float
+) -> str:
     if (throttled_s or 0.0) > TAKEN * wall_s or (steal or 0.0) > TAKEN:
         return "contended"
     if delay is None:
         return "unknown"
-    return "clean" if delay <= CLEAN else "suspect" if delay <= SUSPECT else "contended"
+    return "clean" if delay <= CLEAN else "suspect" if delay <= suspect else "contended"
 
 
 def _delays() -> dict[str, int] | None:

@@ -80,7 +80,7 @@ def _run(request: Mapping[str, Any], found: dict[str, Any]) -> None:
     )
     if (threads := get_threads()) != found["threads_observed"]:
         raise _Invalid(f"the trial began with {found['threads_observed']} threads and ended with {threads}")
-    _judge(judge(counters[-1], read_counters(), threads=found["threads_observed"]), found)
+    _judge(judge(counters[-1], read_counters(), threads=found["threads_observed"], cores=found["cores_usable"]), found)
     found |= {
         "step_times_s": measured.step_times_s,
         "steps_per_block": measured.steps_per_block,

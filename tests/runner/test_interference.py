@@ -34,21 +34,26 @@ def counters(*, at_s=0.0, delay_s=0.0, throttled_s=0.0, stolen=0, ticks=0, tasks
 )
 def test_the_thresholds(change, verdict):
     after = counters(at_s=1.0, **{"ticks": 200, **change})
-    assert judge(counters(), after, threads=1).verdict == verdict
+    assert judge(counters(), after, threads=1, cores=2).verdict == verdict
 
 
 def test_the_delay_is_shared_by_the_threads_and_counts_those_that_came_later():
-    found = judge(counters(delay_s=1.0), counters(at_s=2.0, delay_s=1.4, tasks=1), threads=2)
+    found = judge(counters(delay_s=1.0), counters(at_s=2.0, delay_s=1.4, tasks=1), threads=2, cores=4)
     assert found.run_delay_share == pytest.approx(0.1)
-    found = judge(counters(), counters(at_s=2.0, delay_s=0.2, tasks=2), threads=2)
+    found = judge(counters(), counters(at_s=2.0, delay_s=0.2, tasks=2), threads=2, cores=4)
     assert found.run_delay_share == pytest.approx(0.1)
+
+
+def test_a_trial_on_every_core_shares_them_with_ray():
+    for delay_s, verdict in ((0.01, "clean"), (0.15, "suspect"), (0.25, "contended")):
+        assert judge(counters(), counters(at_s=1.0, delay_s=delay_s, ticks=200), threads=1, cores=1).verdict == verdict
 
 
 def test_what_the_kernel_does_not_tell_is_unknown(monkeypatch, tmp_path):
     for name in ("TASKS", "STAT"):
         monkeypatch.setattr(interference, name, tmp_path / "nothing")
     monkeypatch.setattr(environment, "MEMBERSHIP", tmp_path / "nothing")
-    found = judge(read_counters(), read_counters(), threads=1)
+    found = judge(read_counters(), read_counters(), threads=1, cores=2)
     assert (found.verdict, found.run_delay_share, found.throttled_s, found.steal_share) == ("unknown", None, None, None)
 
 
@@ -69,7 +74,7 @@ MEASURED = (
     "from runner.interference import judge, read_counters\n"
     "before, until = read_counters(), time.monotonic() + 0.5\n"
     "while time.monotonic() < until: pass\n"
-    "print(json.dumps(dataclasses.asdict(judge(before, read_counters(), threads=1))))\n"
+    "print(json.dumps(dataclasses.asdict(judge(before, read_counters(), threads=1, cores=2))))\n"
 )
 
 
