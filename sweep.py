@@ -181,8 +181,8 @@ def _resolve(choice: dict[bool, Sweep], executor: Executor | None, wait_s: float
 
     depends = choice[True] != choice[False]
     if executor is not None:
-        found = depends and not has_accelerator(executor, wait_s)
-        cause = "no node of the cluster declares a GPU" if found else ""
+        missing = depends and not has_accelerator(executor, wait_s)
+        cause = "no node of the cluster declares a GPU" if missing else ""
         accelerator = Probe(kind=None, name=None, count=0, cause=cause)
     elif depends or any(target.needs_accelerator for target in choice[True].targets):
         accelerator = probe()
