@@ -143,9 +143,10 @@ class _Driver:
                 if node.node_id not in self._busy and (job := self._next_job(node)):
                     self._begin(job, node)
             self._give_up_on_missing(nodes)
-            for answer in self._executor.wait(TICK_S):
+            answers = self._executor.wait(TICK_S)
+            for answer in answers:
                 self._take(answer)
-            if not self._busy and any(self._queues.values()):
+            if not answers and not self._busy and any(self._queues.values()):
                 time.sleep(TICK_S)  # for nodes to come
             self._progress.stored(self._store.flush())
 
