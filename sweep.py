@@ -10,7 +10,6 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +23,8 @@ except ImportError:
     sys.exit("sweep.py: this Python lacks what the program needs; `make sweep` makes .venv, then: . .venv/bin/activate")
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     from runner.devices.probe import Probe
     from runner.executor import Executor
     from runner.store import Store
@@ -136,10 +137,12 @@ def _run(
     """Run a sweep and report on it; return the exit code."""
     from runner import store
     from runner.place import choose_place
-    from runner.run import open_trials
+    from runner.run import open_trials, statuses
     from sweeps.definition import load
     from sweeps.errors import InputError
-    from sweeps.workload import source_of
+    from sweeps.own import source_of
+    from sweeps.record import FAILED
+    from sweeps.study import LOG
 
     if address is not None and (local or not address.strip()):
         raise InputError("--address: give an address, or auto for the running Ray; and not together with --local")
@@ -163,21 +166,36 @@ def _run(
         kept = stack.enter_context(contextlib.closing(store.Store(folder, asked)))
         for warning in kept.warnings:
             print(f"Warning: {warning}", flush=True)
-        todo = open_trials(asked, kept, retried)
-        if todo and executor is None:
-            executor = place.open(accelerators=accelerator.count, source=source)
-            stack.enter_context(contextlib.closing(executor))
-        statuses = _measure(asked, todo, kept, executor, source, absence=accelerator.cause, wait_s=wait_s)
+        version = _warn_of_other_code(kept, source)
+
+        def measure(what: str, plan: list[list[Trial]]) -> Counter[str]:
+            nonlocal executor
+            todo = open_trials(plan, kept, retried)
+            size, count = (sum(map(len, pairs)) for pairs in (plan, todo))
+            print(f"{what}: {size} trials, {size - count} done before, {count} to run.", flush=True)
+            if count:
+                if executor is None:
+                    executor = place.open(accelerators=accelerator.count, source=source)
+                    stack.enter_context(contextlib.closing(executor))
+                _measure(asked, todo, kept, executor, version=version, absence=accelerator.cause, wait_s=wait_s)
+            return statuses(plan, kept)
+
+        found = measure(asked.name, asked.pairs())
+        if asked.explain:
+            from analysis import sizes_to_explain
+
+            found += measure("Where the time goes", asked.ladder(sizes_to_explain(folder)))
+        _sum_up(found, kept.folder / LOG)
     if report:
         _report(folder)
-    return _exit_code(statuses)
+    return 3 if any(found[status] for status in FAILED) else 0
 
 
 def _resolve(choice: dict[bool, Sweep], executor: Executor | None, wait_s: float) -> tuple[Sweep, Probe]:
     """Find out whether there is an accelerator, and with that what is asked."""
     from runner.devices.probe import Probe, probe
     from runner.place import has_accelerator
-    from sweeps.workload import is_own
+    from sweeps.own import is_own
 
     depends = choice[True] != choice[False]
     if executor is not None:
@@ -213,37 +231,19 @@ def _refuse_equal(asked: Sweep) -> None:
 
     cores = usable_cores()
     rivals = [asked.target(name) for name in (asked.baseline, asked.challenger)]
-    if len({(t.device, cores if t.threads == "all" else t.threads) for t in rivals}) == 1:
+    baseline, challenger = ({**t.described, "threads": cores if t.threads == "all" else t.threads} for t in rivals)
+    if baseline == challenger:
         raise InputError(
             f"nothing to compare: {asked.baseline} and {asked.challenger} are the same on this machine, which has "
             f"{cores} usable core{'s' if cores > 1 else ''} and no accelerator in question"
         )
 
 
-def _measure(
-    asked: Sweep,
-    todo: list[list[Trial]],
-    kept: Store,
-    executor: Executor | None,
-    source: str | None,
-    *,
-    absence: str,
-    wait_s: float,
-) -> Mapping[str, int]:
-    """Run what is open; return how many trials of the sweep have which final status."""
-    from collections import Counter
-
-    from rich.console import Console
-
+def _warn_of_other_code(kept: Store, source: str | None) -> str:
+    """Return the version of the code that measures now, and tell of rows that another one has measured."""
     from runner.environment import code_version
-    from runner.progress import Progress
-    from runner.run import run
     from runner.store import code_versions
-    from sweeps.record import FAILED
-    from sweeps.study import LOG
 
-    count = sum(len(pair) for pair in todo)
-    print(f"{asked.name}: {asked.size} trials, {asked.size - count} done before, {count} to run.", flush=True)
     version = code_version(source)
     if others := code_versions(kept.folder) - {version}:
         print(
@@ -251,16 +251,48 @@ def _measure(
             "workload's own file has changed since. They are kept; another --out measures everything afresh.",
             flush=True,
         )
-    if executor is None:
-        return Counter(kept.final(t.trial_id)[0] for pair in asked.pairs() for t in pair)
-    _end_on_signals()
-    with Progress(Console(), kept.folder / LOG, total=count) as progress:
-        outcome = run(asked, todo, kept, executor, progress, code_version=version, wait_s=wait_s, absence=absence)
-    counted = ", ".join(f"{number} {status or 'not run'}" for status, number in sorted(outcome.statuses.items()))
-    print(f"{asked.size} trials: {counted}.", flush=True)
-    if failed := [status for status in sorted(FAILED) if outcome.statuses.get(status)]:
-        print(f"When the cause is mended, ask them again: --retry {','.join(failed)} (causes: {kept.folder / LOG})")
-    return outcome.statuses
+    return version
+
+
+def _measure(
+    asked: Sweep,
+    todo: list[list[Trial]],
+    kept: Store,
+    executor: Executor,
+    *,
+    version: str,
+    absence: str,
+    wait_s: float,
+) -> None:
+    """Run what is open, and let a person follow."""
+    from rich.console import Console
+
+    from runner.progress import Progress
+    from runner.run import run
+    from sweeps.study import LOG
+
+    _end_on_signals()  # Ray has put its own in their place
+    with Progress(Console(), kept.folder / LOG, total=sum(map(len, todo))) as progress:
+        run(
+            todo,
+            kept,
+            executor,
+            progress,
+            by_target=asked.pairing == "by_target",
+            code_version=version,
+            wait_s=wait_s,
+            absence=absence,
+        )
+
+
+def _sum_up(found: Counter[str], log: Path) -> None:
+    """Say how the trials have ended, and how to ask those again that have not ended well."""
+    from sweeps.record import FAILED
+
+    counted = ", ".join(f"{number} {status or 'not run'}" for status, number in sorted(found.items()))
+    print(f"{found.total()} trials: {counted}.", flush=True)
+    if failed := [status for status in sorted(FAILED) if found[status]]:
+        print(f"When the cause is mended, ask them again: --retry {','.join(failed)} (causes: {log})")
 
 
 def _report(folder: Path) -> None:
@@ -273,12 +305,6 @@ def _report(folder: Path) -> None:
     for sentence in written.sentences:
         print(sentence, flush=True)
     print(f"Report: {folder / 'report.html'}", flush=True)
-
-
-def _exit_code(statuses: Mapping[str, int]) -> int:
-    from sweeps.record import FAILED
-
-    return 3 if any(statuses.get(status) for status in FAILED) else 0
 
 
 def _statuses(text: str) -> frozenset[str]:

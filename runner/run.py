@@ -15,39 +15,35 @@ from datetime import datetime
 from typing import Any
 
 from runner.executor import Answer, Executor, Node
+from runner.parity import difference, losses_of
 from runner.progress import Progress
 from runner.store import Store
-from sweeps.definition import Sweep
+from sweeps.own import short_name
 from sweeps.record import COLUMNS, DONE, Record
 from sweeps.trial import Trial
-from sweeps.workload import short_name
 
 #: How long to wait for an answer before looking for new nodes and writing what is due. An answer ends the wait; a
 #: shorter tick would only take time from trials that run on the driver's machine.
 TICK_S = 1.0
 #: After so many repeats in a row that were disturbed again, repeating only makes the sweep longer.
 MOST_IN_VAIN = 3
+#: How a workload of a user's says that its losses differ by design.
+OPT_OUT = "compare_losses = False"
 #: Columns that stay null in a row although nothing went wrong, and why.
 NULL_WITHOUT = {
-    "gpu_name": "the trial ran on the CPU",
-    "gpu_memory_bytes": "the trial ran on the CPU",
     "cuda": "this torch is built without CUDA",
+    **dict.fromkeys(
+        (
+            *("gpu_name", "gpu_memory_bytes", "gpu_uuid", "driver", "device_peak_memory_bytes"),
+            *("gpu_clock_before_mhz", "gpu_temperature_before_c", "gpu_throttle_before", "foreign_gpu_processes"),
+            *("gpu_clock_after_mhz", "gpu_temperature_after_c", "gpu_throttle_after"),
+        ),
+        "the trial ran on the CPU",
+    ),
+    **dict.fromkeys(("kernels_per_step", "kernel_time_s"), "counted in the rung kernel only"),
     "node_id": "run without Ray",
     "ray": "run without Ray",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """How a run ended.
-
-    Attributes:
-        ran: Trials that were run now.
-        statuses: Final status of each planned trial, counted; "" for one that has no row.
-    """
-
-    ran: int
-    statuses: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -56,37 +52,42 @@ class _Job:
     trials: list[Trial]
 
 
-def open_trials(sweep: Sweep, store: Store, retry: frozenset[str] = frozenset()) -> list[list[Trial]]:
+def open_trials(plan: list[list[Trial]], store: Store, retry: frozenset[str] = frozenset()) -> list[list[Trial]]:
     """Return the plan without what is done, pair by pair in order.
 
     Args:
-        sweep: What is asked.
+        plan: What is asked: `Sweep.pairs` or `Sweep.ladder`.
         store: What has been answered.
         retry: Statuses that are asked again although they are final.
     """
-    kept = ([t for t in pair if _is_open(store.final(t.trial_id)[0], retry)] for pair in sweep.pairs())
+    kept = ([t for t in pair if _is_open(store.final(t.trial_id)[0], retry)] for pair in plan)
     return [pair for pair in kept if pair]
 
 
+def statuses(plan: list[list[Trial]], store: Store) -> Counter[str]:
+    """Count the planned trials by their final status; "" for one that has no row."""
+    return Counter(store.final(trial.trial_id)[0] for pair in plan for trial in pair)
+
+
 def run(
-    sweep: Sweep,
     todo: list[list[Trial]],
     store: Store,
     executor: Executor,
     progress: Progress,
     *,
+    by_target: bool,
     code_version: str,
     wait_s: float = 0.0,
     absence: str = "",
-) -> Outcome:
-    """Run what is open and keep every answer.
+) -> int:
+    """Run what is open, keep every answer, and return how many there were.
 
     Args:
-        sweep: What is asked.
-        todo: What of it is open: see `open_trials`.
+        todo: What is to be run: see `open_trials`.
         store: Where answers go. They are reported after they are on disk.
         executor: Who runs trials.
         progress: Who tells people.
+        by_target: Whether each trial may run on a node of its own; else the trials of a pair share one.
         code_version: Goes into each row.
         wait_s: How long to wait for nodes of a kind that is missing.
         absence: Why this machine has no accelerator, if that is known.
@@ -95,13 +96,12 @@ def run(
         StudyError: The study can no longer be written. What was reported is safe.
         KeyboardInterrupt: Passed on, after what has ended is on disk.
     """
-    driver = _Driver(sweep, todo, store, executor, progress, code_version, wait_s, absence)
+    driver = _Driver(todo, store, executor, progress, by_target, code_version, wait_s, absence)
     try:
         driver.drive()
     finally:
         progress.stored(store.flush(now=True))
-    statuses = Counter(store.final(t.trial_id)[0] for pair in sweep.pairs() for t in pair)
-    return Outcome(ran=driver.ran, statuses=statuses)
+    return driver.ran
 
 
 class _Driver:
@@ -109,20 +109,19 @@ class _Driver:
 
     def __init__(
         self,
-        sweep: Sweep,
         todo: list[list[Trial]],
         store: Store,
         executor: Executor,
         progress: Progress,
+        by_target: bool,
         code_version: str,
         wait_s: float,
         absence: str,
     ) -> None:
         self._store, self._executor, self._progress = store, executor, progress
         self._code_version, self._wait_s, self._absence = code_version, wait_s, absence
-        self._by_target = sweep.pairing == "by_target"
         self._queues: dict[bool, deque[_Job]] = {True: deque(), False: deque()}  # by: needs an accelerator
-        groups = [[trial] for pair in todo for trial in pair] if self._by_target else todo
+        groups = [[trial] for pair in todo for trial in pair] if by_target else todo
         for place, trials in enumerate(groups):
             self._enqueue(_Job(place, trials))
         self._again: defaultdict[str, deque[Trial]] = defaultdict(deque)  # by node: disturbed trials to repeat
@@ -130,7 +129,7 @@ class _Driver:
         self._in_vain = 0  # repeats in a row that were disturbed too
         self._busy: dict[str, _Job] = {}  # by node: what follows the trial that runs there
         self._wait_until: float | None = None
-        self._gpu_nodes_do_cpu_work = not self._by_target
+        self._gpu_nodes_do_cpu_work = not by_target
         self.ran = 0
 
     def drive(self) -> None:
@@ -201,8 +200,19 @@ class _Driver:
 
     def _keep(self, trial: Trial, columns: dict[str, Any]) -> None:
         _, attempt, _ = self._store.final(trial.trial_id)
+        if columns["status"] == "ok" and columns.pop("compare_losses", True):
+            columns = self._compare(trial, columns)
         record = record_of(trial, columns, attempt=attempt + 1, code_version=self._code_version)
         self._store.add(record)
+
+    def _compare(self, trial: Trial, columns: dict[str, Any]) -> dict[str, Any]:
+        """Make the answer invalid if its losses are not those of the other targets of the pair."""
+        own = losses_of({**trial.parameters, **columns, "target": trial.target.name})
+        for other in self._store.losses(trial.pair_id, trial.rung):
+            if other.target != own.target and (text := difference(own, other)):
+                told = f"{text}; if that is meant, such as by masks drawn on the device, set {OPT_OUT} on the workload"
+                return {**columns, "status": "invalid", "error_type": "OtherWork", "error_message": told}
+        return columns
 
     def _give_up_on_missing(self, nodes: list[Node]) -> None:
         """Deal with jobs that no node can serve: ask for nodes, wait, then say that they are unavailable."""
@@ -282,7 +292,7 @@ def record_of(trial: Trial, columns: Mapping[str, Any], *, attempt: int, code_ve
         code_version=code_version,
     )
     for name, value in record.row().items():
-        if value is None and name not in ("error_type", "error_message", "null_reasons"):
+        if value is None and name in COLUMNS and name not in ("error_type", "error_message", "null_reasons"):
             why = NULL_WITHOUT.get(name) if record.status == "ok" else f"the trial ended as {record.status}"
             reasons.setdefault(name, why or "not known on this machine")
     return dataclasses.replace(record, null_reasons=reasons)

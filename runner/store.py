@@ -13,17 +13,21 @@ import secrets
 import tempfile
 import time
 import weakref
+from collections import defaultdict
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from runner.parity import STEPS, Losses, losses_of
 from sweeps.definition import Sweep
 from sweeps.errors import InputError, StudyError
+from sweeps.own import short_name
 from sweeps.record import COLUMNS, Record, schema, table
 from sweeps.study import SWEEP, TRIALS, read_records, read_sweep
-from sweeps.workload import short_name
 
 ROWS_PER_PART = 256
 SECONDS_BETWEEN_WRITES = 0.5
@@ -57,16 +61,24 @@ class Store:
             _widen(folder, schema(self._alike))
         except OSError as error:
             raise StudyError(f"{folder}: cannot be written: {error.strerror}; choose another --out") from None
-        self.warnings, self._final = _final_rows(folder)
+        self.warnings, answered = _final_rows(folder)
+        self._final: dict[str, tuple[str, int, str]] = {}
+        self._losses: defaultdict[tuple[str, str], dict[str, Losses]] = defaultdict(dict)
+        for row in answered:
+            self._note(row)
 
     def final(self, trial_id: str) -> tuple[str, int, str]:
         """Return status, attempt and error message of a trial's final row; ("", 0, "") where it has none."""
         return self._final.get(trial_id, ("", 0, ""))
 
+    def losses(self, pair_id: str, rung: str) -> list[Losses]:
+        """Return the losses of the trials of a pair that have ended well."""
+        return list(self._losses[pair_id, rung].values())
+
     def add(self, record: Record) -> None:
         """Take a record; `flush` brings it to disk."""
         self._open.append(record)
-        self._final[record.trial_id] = (record.status, record.attempt, record.error_message or "")
+        self._note(record.row())
 
     def flush(self, *, now: bool = False) -> list[Record]:
         """Bring records to disk, if it is time or `now`.
@@ -93,6 +105,14 @@ class Store:
         if self._written >= ROWS_PER_PART:
             self._open, self._written, self._part = [], 0, self._new_part()
         return safe
+
+    def _note(self, row: Mapping[str, Any]) -> None:
+        trial_id, status = row["trial_id"], row["status"]
+        self._final[trial_id] = (status, row["attempt"] or 0, row["error_message"] or "")
+        of_pair = self._losses[row["pair_id"], row["rung"]]
+        of_pair.pop(trial_id, None)
+        if status == "ok":
+            of_pair[trial_id] = losses_of(row)
 
     def _new_part(self) -> Path:
         moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -157,12 +177,11 @@ def code_versions(folder: Path) -> set[str]:
     return {v for v in rows.column("code_version").to_pylist() if v} if rows.num_rows else set()
 
 
-def _final_rows(folder: Path) -> tuple[list[str], dict[str, tuple[str, int, str]]]:
-    rows, warnings = read_records(folder, ["trial_id", "status", "attempt", "error_message"])
-    ordered = sorted(rows.to_pylist(), key=lambda row: row["attempt"] or 0)
-    return warnings, {
-        row["trial_id"]: (row["status"], row["attempt"] or 0, row["error_message"] or "") for row in ordered
-    }
+def _final_rows(folder: Path) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the rows of a study as far as they are needed here, the final one of a trial last."""
+    named = ["trial_id", "pair_id", "rung", "target", "status", "attempt", "error_message", "device", "precision"]
+    rows, warnings = read_records(folder, [*named, "dtype", *STEPS.values()])
+    return warnings, sorted(rows.to_pylist(), key=lambda row: row["attempt"] or 0)
 
 
 def _widen(folder: Path, wanted: pa.Schema) -> None:

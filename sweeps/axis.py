@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, PlainValidator
 
 from sweeps.errors import show
-from sweeps.workload import Value
+from sweeps.parameter import Value
 
 LONGEST_TEXT = 500
 MOST_VALUES = 1_000

@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -26,10 +27,14 @@ from pydantic import (
 from sweeps import plain_yaml
 from sweeps.axis import LEAST_NUMBER, LONGEST_TEXT, Axis, Scalar, Text
 from sweeps.errors import InputError, did_you_mean, show
+from sweeps.families import FAMILIES
+from sweeps.ladder import HEADLINE, UNWAITED, rungs_of
+from sweeps.own import is_own, resolve_own, short_name
+from sweeps.parameter import Value
 from sweeps.record import COLUMNS
 from sweeps.target import LEGAL, NAME, NAME_IN_WORDS, Target
 from sweeps.trial import Trial
-from sweeps.workload import FAMILIES, Value, complete, resolve_own
+from sweeps.workload import Configuration, accelerator_levers, complete, on_device
 
 CATALOG = Path(__file__).parent / "catalog"
 LARGEST_FILE_BYTES = 1_000_000
@@ -71,6 +76,7 @@ class Sweep(BaseModel):
         pairing: `same_node`: the targets of a pair run back to back on one node that serves them all.
             `by_target`: each trial runs on any node that serves it, and its row is marked unpaired.
         deadline_s: Seconds after which a trial is stopped.
+        explain: Whether some sizes are also measured without one thing after another: see `sweeps.ladder`.
         seed: Seed of weights, data and of the random order.
     """
 
@@ -96,6 +102,7 @@ class Sweep(BaseModel):
     deadline_s: float = Field(
         default=120.0, gt=0.0, le=86_400.0, strict=True, description="seconds, above 0 and at most 86400"
     )
+    explain: bool = Field(default=False, strict=True, description="true or false")
     seed: int = Field(default=0, ge=0, lt=2**32, strict=True, description="a whole number from 0 to 4294967295")
 
     @model_validator(mode="before")
@@ -116,6 +123,11 @@ class Sweep(BaseModel):
             raise ValueError(f"axes: {self.size} trials are too many; at most {MOST_TRIALS}")
         if not (info.context and info.context.get("stored")):  # the user's file may have moved since
             self.configurations()  # every single one has to be legal
+            if self.explain and (is_own(self.workload) or "loader" not in FAMILIES[self.workload].parameters):
+                raise ValueError(
+                    f"explain: the step of {show(short_name(self.workload))} cannot be taken apart; only those of the "
+                    "trainings that ship can"
+                )
         return self
 
     def _check_targets(self) -> None:
@@ -128,6 +140,12 @@ class Sweep(BaseModel):
                 raise ValueError(f"{role}: {show(name)} is not one of the targets; {', '.join(names)}")
         if self.baseline == self.challenger:
             raise ValueError(f"challenger: {show(self.challenger)} is the baseline too; name another target")
+        for role in ("baseline", "challenger"):
+            if not self.target(getattr(self, role)).wait:
+                raise ValueError(
+                    f"{role}: {getattr(self, role)} is timed without waiting for the device (wait: false), which is no "
+                    "result; let it be a third target"
+                )
 
     def _check_axes(self) -> None:
         for name in (*self.axes, *self.parameters):
@@ -151,14 +169,19 @@ class Sweep(BaseModel):
 
     @property
     def size(self) -> int:
-        """How many trials the sweep plans."""
-        return math.prod(len(values) for values in self.axes.values()) * len(self.targets) * self.passes
+        """How many trials the sweep plans, those of its ladder left out."""
+        shared = accelerator_levers(self.workload) & set(self.axes)
+        count = 0
+        for target in self.targets:
+            axes = [v for name, v in self.axes.items() if target.needs_accelerator or name not in shared]
+            count += math.prod(len(values) for values in axes)
+        return count * self.passes
 
     def target(self, name: str) -> Target:
         """Return the target of that name."""
         return next(target for target in self.targets if target.name == name)
 
-    def configurations(self) -> list[dict[str, Value]]:
+    def configurations(self) -> list[Configuration]:
         """Return the parameters of every configuration, defaults filled in.
 
         Raises:
@@ -174,28 +197,61 @@ class Sweep(BaseModel):
         """Return the plan: one list of trials a pair, in the order in which they are to run.
 
         One pass visits every configuration once before the next pass begins, in random order, and so do the
-        targets within a pair: drift of the machine then falls on all sizes and targets alike.
+        targets within a pair: drift of the machine then falls on all sizes and targets alike. Configurations that
+        differ in what means nothing on a CPU share a pair, and its trial on the CPU.
         """
-        plan = []
-        configurations = self.configurations()
-        for index in range(self.passes):
-            order = random.Random(f"{self.seed}/{index}")
-            for parameters in order.sample(configurations, len(configurations)):
-                targets = order.sample(self.targets, len(self.targets))
-                plan.append([self._trial(parameters, index, target, place) for place, target in enumerate(targets)])
-        return plan
+        return self._plan(self.configurations(), lambda _, target: (HEADLINE if target.wait else UNWAITED,), "")
 
-    def _trial(self, parameters: Mapping[str, Value], pass_index: int, target: Target, place: int) -> Trial:
+    def ladder(self, at: Sequence[Mapping[str, Value]]) -> list[list[Trial]]:
+        """Return the trials that take the work of some sizes apart, as `pairs` returns the rest.
+
+        Args:
+            at: Values of all axes, one mapping a configuration; the others have no ladder.
+        """
+        asked = [each for each in self.configurations() if any(all(each[k] == v for k, v in one.items()) for one in at)]
+        return self._plan(asked, lambda each, target: rungs_of(self.workload, each, target), "ladder/")
+
+    def _plan(
+        self,
+        configurations: Sequence[Configuration],
+        rungs: Callable[[Configuration, Target], Sequence[str]],
+        what: str,
+    ) -> list[list[Trial]]:
+        shared: dict[tuple[Value | None, ...], list[Configuration]] = {}
+        idle = accelerator_levers(self.workload)
+        for each in configurations:
+            shared.setdefault(tuple(v for name, v in each.items() if name not in idle), []).append(each)
+        plan = []
+        for index in range(self.passes):
+            order = random.Random(f"{what}{self.seed}/{index}")
+            for alike in order.sample(list(shared.values()), len(shared)):
+                common = {name: value for name, value in alike[0].items() if name not in idle}
+                trials = {}
+                for target in self.targets:
+                    for each in alike:
+                        parameters = on_device(self.workload, each, accelerator=target.needs_accelerator)
+                        for rung in rungs(parameters, target):
+                            trial = self._trial(parameters, common, index, target, rung)
+                            trials[trial.trial_id] = trial
+                shuffled = order.sample(list(trials.values()), len(trials))
+                plan.append([dataclasses.replace(trial, pair_order=place) for place, trial in enumerate(shuffled)])
+        return [pair for pair in plan if pair]
+
+    def _trial(
+        self, parameters: Configuration, pair: Configuration, pass_index: int, target: Target, rung: str
+    ) -> Trial:
         return Trial(
             sweep=self.name,
             workload=self.workload,
             parameters=parameters,
+            pair=pair,
             target=target,
             pass_index=pass_index,
-            pair_order=place,
+            pair_order=0,
             paired=self.pairing == "same_node",
             seed=self.seed,
             deadline_s=self.deadline_s,
+            rung=rung,
         )
 
     def joined_with(self, older: Sweep) -> Sweep:
@@ -214,8 +270,8 @@ class Sweep(BaseModel):
             for other in older.targets:
                 if other.name == target.name and other != target:
                     raise InputError(
-                        f"targets: {target.name} is another one in the study ({other.device}, threads: "
-                        f"{other.threads}; now {target.device}, threads: {target.threads}); give it another name"
+                        f"targets: {target.name} is another one in the study ({_told(other)}; now {_told(target)}); "
+                        "give it another name"
                     )
         names = {target.name for target in self.targets}
         joined = self.model_dump() | {
@@ -228,6 +284,11 @@ class Sweep(BaseModel):
     def dump(self) -> str:
         """Return the sweep as the YAML text that `read` takes."""
         return plain_yaml.dump(self.model_dump())
+
+
+def _told(target: Target) -> str:
+    told = {"device": target.device, "threads": "all", **target.described}
+    return ", ".join(f"{key}: {value}" for key, value in told.items())
 
 
 def _union(values: list[Scalar], others: list[Scalar]) -> list[Scalar]:

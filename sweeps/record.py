@@ -2,6 +2,7 @@
 
 Schema history (`schema_version`):
     1  first version
+    2  levers as parameters, which can be null; rungs; how a target was used; state of the accelerator, memory, energy
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sweeps.workload import Value
+from sweeps.families import KNOWN
+from sweeps.parameter import Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 LONGEST_LINE = 160
 
 STATUSES = (
@@ -63,10 +65,13 @@ class Record:
     attempt: int = _answered("int64", "how often this trial has been run, from 1; the highest is final", default=1)
 
     workload: str = _asked("string", "family, or the user's own FILE.py:factory")
-    parameters: Mapping[str, Value] = field(default_factory=dict)
+    parameters: Mapping[str, Value | None] = field(default_factory=dict)
 
     target: str = _asked("string", "named way to run")
     device: str | None = _answered("string", "device that was used: cpu, cuda, mps; what was asked if none was")
+    mode: str | None = _answered("string", "how steps were run: eager, compile, cudagraph")
+    precision: str | None = _answered("string", "of float32 products, as torch says it: ieee, tf32")
+    wait_policy: str | None = _answered("string", "what idle CPU threads do: default, passive, active")
     threads_requested: int | None = _answered("int64", "CPU threads asked for, with all resolved on the node")
     threads_observed: int | None = _answered("int64", "CPU threads that torch had")
     start_method: str | None = _answered("string", "how the trial's process began: fork or spawn")
@@ -100,7 +105,17 @@ class Record:
     )
     syncs_per_step: float | None = _answered("double", "times a step that the host reads a value and waits for it")
 
-    peak_memory_bytes: int | None = _answered("int64", "highest resident memory of the process", unit="B")
+    kernels_per_step: float | None = _answered("double", "kernels that the accelerator ran a step; rung kernel only")
+    kernel_time_s: float | None = _answered(
+        "double", "time a step that the accelerator ran kernels, by the profiler; rung kernel only", unit="s"
+    )
+
+    memory_at_start_bytes: int | None = _answered("int64", "resident memory when the trial began", unit="B")
+    peak_memory_bytes: int | None = _answered("int64", "highest resident memory of the trial", unit="B")
+    device_peak_memory_bytes: int | None = _answered(
+        "int64", "most memory of the accelerator that tensors took at one time", unit="B"
+    )
+    energy_j: float | None = _answered("double", "energy that the device took in the timed part", unit="J")
     cpu_time_s: float | None = _answered("double", "CPU time of the process, user and system", unit="s")
     involuntary_switches: int | None = _answered("int64", "times the process was taken off its CPU")
 
@@ -122,6 +137,15 @@ class Record:
     memory_bytes: int | None = _answered("int64", "memory of the machine", unit="B")
     gpu_name: str | None = _answered("string", "name of the accelerator that was used")
     gpu_memory_bytes: int | None = _answered("int64", "memory of the accelerator that was used", unit="B")
+    gpu_uuid: str | None = _answered("string", "identity of the accelerator")
+    driver: str | None = _answered("string", "version of the accelerator's driver")
+    gpu_clock_before_mhz: int | None = _answered("int64", "clock of its processors before the timed part", unit="MHz")
+    gpu_clock_after_mhz: int | None = _answered("int64", "clock of its processors after the timed part", unit="MHz")
+    gpu_temperature_before_c: int | None = _answered("int64", "its temperature before the timed part", unit="degC")
+    gpu_temperature_after_c: int | None = _answered("int64", "its temperature after the timed part", unit="degC")
+    gpu_throttle_before: str | None = _answered("string", "why its clocks were held down before; empty if not")
+    gpu_throttle_after: str | None = _answered("string", "why its clocks were held down after; empty if not")
+    foreign_gpu_processes: int | None = _answered("int64", "processes of others that computed on it")
     torch: str | None = _answered("string", "version of torch")
     cuda: str | None = _answered("string", "CUDA or ROCm version of the torch build")
     python: str | None = _answered("string", "version of Python")
@@ -157,12 +181,12 @@ def first_line(message: object) -> str:
 COLUMNS = frozenset(each.name for each in dataclasses.fields(Record))
 
 
-def schema(parameters: Iterable[Mapping[str, Value]]) -> pa.Schema:
+def schema(parameters: Iterable[Mapping[str, Value | None]]) -> pa.Schema:
     """Return the Arrow schema of rows with these parameters; units and meanings stand in the field metadata.
 
     Args:
         parameters: The parameters of each row. A column is int64, or double once a value is a float, or
-            string once a value is text or a truth value.
+            string once a value is text or a truth value; where no row has a value, what the families say.
     """
     import pyarrow as pa
 
@@ -178,7 +202,7 @@ def schema(parameters: Iterable[Mapping[str, Value]]) -> pa.Schema:
     own: dict[str, str] = {}
     for row in parameters:
         for name, value in row.items():
-            own[name] = max(own.get(name, ""), _arrow_of(value), key=("", "int64", "double", "string").index)
+            own[name] = max(own.get(name, ""), _arrow_of(name, value), key=("", "int64", "double", "string").index)
     fields = []
     for each in dataclasses.fields(Record):
         if each.name == "parameters":
@@ -189,7 +213,7 @@ def schema(parameters: Iterable[Mapping[str, Value]]) -> pa.Schema:
     return pa.schema(fields, metadata={"schema_version": str(SCHEMA_VERSION)})
 
 
-def table(records: list[Record], alike: Iterable[Mapping[str, Value]] = ()) -> pa.Table:
+def table(records: list[Record], alike: Iterable[Mapping[str, Value | None]] = ()) -> pa.Table:
     """Return records as an Arrow table, one row each.
 
     Args:
@@ -211,10 +235,12 @@ def table(records: list[Record], alike: Iterable[Mapping[str, Value]] = ()) -> p
     return pa.Table.from_pylist(rows, schema=described)
 
 
-def _stored(value: Value) -> int | float | str:
+def _stored(value: Value | None) -> int | float | str | None:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def _arrow_of(value: Value) -> str:
+def _arrow_of(name: str, value: Value | None) -> str:
+    if value is None:  # as it would be elsewhere
+        return KNOWN[name].arrow
     stored = _stored(value)
     return "int64" if isinstance(stored, int) else "double" if isinstance(stored, float) else "string"

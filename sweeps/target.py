@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sweeps.errors import did_you_mean, show
 
-DEVICES = ("cpu", "gpu", "cuda", "mps")
 #: What names may be: they become folders, labels and words of a command line.
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 NAME_IN_WORDS = "letters, digits and any of _ . - (at most 64, a letter or digit first)"
-LEGAL = "one of cpu, cpu-1, cpu-N, gpu, cuda, mps, or a mapping such as {name: half, device: cpu, threads: 8}"
+SHORTHANDS: dict[str, dict[str, Any]] = {
+    "cpu": {"device": "cpu"},
+    "cpu-passive": {"device": "cpu", "wait_policy": "passive"},
+    "gpu": {"device": "gpu"},
+    "gpu-graph": {"device": "gpu", "mode": "cudagraph"},
+    "cuda": {"device": "cuda"},
+    "mps": {"device": "mps"},
+}
+LEGAL = f"one of {', '.join(SHORTHANDS)}, cpu-1, cpu-N, or a mapping such as {{name: half, device: cpu, threads: 8}}"
 MOST_THREADS = 9999
 
 
 class Target(BaseModel):
-    """A named way to run: a device and a number of CPU threads.
+    """A named way to run: a device, a number of CPU threads, and how both are used.
 
     Attributes:
         name: What tables and charts call it.
         device: `cpu`, `cuda`, `mps`, or `gpu` for whichever accelerator the node has.
         threads: CPU threads of the trial, or `all` for every core that it may really use. An accelerator
             target needs CPU threads too: they feed it.
+        mode: `eager`, `compile` (torch.compile), or `cudagraph` (the step captured once and replayed).
+        precision: `ieee`, or `tf32`, with which CUDA multiplies matrices in fewer bits.
+        wait_policy: What idle CPU threads do (OMP_WAIT_POLICY): `passive` sleeps, `active` spins, `default` spins for a
+            while.
+        wait: False times without waiting for the device, as wrong benchmarks do. Such a target shows what they see and
+            can be neither baseline nor challenger.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -34,12 +47,31 @@ class Target(BaseModel):
     threads: Annotated[int, Field(strict=True, ge=1, le=MOST_THREADS)] | Literal["all"] = Field(
         default="all", description=f"a whole number from 1 to {MOST_THREADS}, or all"
     )
+    mode: Literal["eager", "compile", "cudagraph"] = Field(default="eager", description="eager, compile or cudagraph")
+    precision: Literal["ieee", "tf32"] = Field(default="ieee", description="ieee or tf32")
+    wait_policy: Literal["default", "passive", "active"] = Field(
+        default="default", description="default, passive or active"
+    )
+    wait: bool = Field(default=True, strict=True, description="true or false")
 
     @model_validator(mode="before")
     @classmethod
     def _expand(cls, value: Any) -> Any:
         """Turn a shorthand such as `cpu-4` into the full form."""
         return expand(value) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.needs_accelerator:
+            for key, value in (("mode", "cudagraph"), ("precision", "tf32")):
+                if getattr(self, key) == value:
+                    raise ValueError(f"{key}: {value} is something that a CPU does not have; only an accelerator does")
+        return self
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What it means, without its name and what goes without saying."""
+        return {"device": self.device, **self.model_dump(exclude_defaults=True, exclude={"name", "device"})}
 
     @property
     def needs_accelerator(self) -> bool:
@@ -53,8 +85,8 @@ def expand(shorthand: str) -> dict[str, Any]:
     Raises:
         ValueError: The text is none of the shorthands.
     """
-    if shorthand in DEVICES:
-        return {"name": shorthand, "device": shorthand, "threads": "all"}
+    if shorthand in SHORTHANDS:
+        return {"name": shorthand, **SHORTHANDS[shorthand]}
     if found := re.fullmatch(r"cpu-([1-9][0-9]{0,3})", shorthand):
         return {"name": shorthand, "device": "cpu", "threads": int(found[1])}
-    raise ValueError(f"{show(shorthand)} is not a target; {LEGAL}.{did_you_mean(shorthand, DEVICES)}")
+    raise ValueError(f"{show(shorthand)} is not a target; {LEGAL}.{did_you_mean(shorthand, SHORTHANDS)}")

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sweeps.families import FAMILIES
+from sweeps.ladder import HEADLINE
+from sweeps.own import short_name
+from sweeps.parameter import Value
 from sweeps.target import Target
-from sweeps.workload import Value, short_name
-
-HEADLINE = "e2e"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +22,8 @@ class Trial:
     Attributes:
         sweep: Name of the sweep.
         workload: A family, or `FILE.py:factory` (absolute) or `package.module:factory`.
-        parameters: Every parameter of the workload, axis values included.
+        parameters: Every parameter of the workload, axis values included; None for one that means nothing here.
+        pair: The parameters that all trials of the pair have: its targets run back to back.
         target: How to run it.
         pass_index: Which replicate, from 0.
         pair_order: Place within the pair, from 0.
@@ -33,7 +35,8 @@ class Trial:
 
     sweep: str
     workload: str
-    parameters: Mapping[str, Value]
+    parameters: Mapping[str, Value | None]
+    pair: Mapping[str, Value | None]
     target: Target
     pass_index: int
     pair_order: int
@@ -45,35 +48,41 @@ class Trial:
     @property
     def config_id(self) -> str:
         """Identity of the configuration: the workload with every parameter fixed."""
-        return _digest(self._configuration())
+        return _digest(self._identity_of(self.parameters))
 
     @property
     def pair_id(self) -> str:
-        """Identity of the pair: the configuration in one pass."""
-        return _digest({"configuration": self._configuration(), "pass": self.pass_index})
+        """Identity of the pair: what all its trials have in common, in one pass."""
+        return _digest({"configuration": self._identity_of(self.pair), "pass": self.pass_index})
 
     @property
     def trial_id(self) -> str:
         """Identity of what is asked, not of where or when: asking twice runs once."""
         return _digest(
             {
-                "configuration": self._configuration(),
+                "configuration": self._identity_of(self.parameters),
                 "pass": self.pass_index,
                 "rung": self.rung,
-                "target": self.target.model_dump(),
+                "target": {"name": self.target.name, **self.target.described},
             }
         )
 
     @property
     def label(self) -> str:
-        """A short name for people: workload, parameters, target, pass."""
-        sizes = " ".join(f"{name}={value}" for name, value in self.parameters.items())
-        return f"{short_name(self.workload)} {sizes} on {self.target.name}, pass {self.pass_index + 1}"
+        """A short name for people: workload, what is not as usual, target, rung, pass."""
+        usual = FAMILIES[self.workload].usual if self.workload in FAMILIES else {}
+        told = [
+            f"{name}={value}"
+            for name, value in self.parameters.items()
+            if value is not None and not (name in usual and usual[name] == value)
+        ]
+        rung = "" if self.rung == HEADLINE else f" ({self.rung})"
+        return f"{' '.join([short_name(self.workload), *told])} on {self.target.name}{rung}, pass {self.pass_index + 1}"
 
-    def _configuration(self) -> dict[str, Any]:
+    def _identity_of(self, parameters: Mapping[str, Value | None]) -> dict[str, Any]:
         return {
             "workload": short_name(self.workload),
-            "parameters": dict(self.parameters),
+            "parameters": dict(parameters),
             "seed": self.seed,
         }
 

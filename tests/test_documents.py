@@ -20,7 +20,10 @@ import torch
 
 import sweeps.record
 from sweeps import definition
-from sweeps.workload import FAMILIES
+from sweeps.families import FAMILIES
+from sweeps.ladder import RUNGS
+from sweeps.levers import levers
+from sweeps.target import Target
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/**/*.md")])
@@ -170,7 +173,8 @@ def test_readme_names_every_sweep_that_ships():
 def test_readme_names_every_workload_and_what_it_can_be_asked():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     for name, family in FAMILIES.items():
-        asked = ", ".join(parameter for parameter in family.parameters if parameter not in ("classes", "batch_size"))
+        told = {"classes", "batch_size", *levers()}
+        asked = ", ".join(parameter for parameter in family.parameters if parameter not in told)
         assert [line for line in lines if line.startswith(f"| `{name}` |") and line.endswith(f"| {asked} |")], name
 
 
@@ -203,3 +207,10 @@ def test_changelog_tells_of_the_current_schema():
 def test_every_key_of_a_sweep_file_is_explained():
     text = (ROOT / "docs" / "sweep-file.md").read_text()
     assert [key for key in (*definition.Sweep.model_fields, "without_accelerator") if f"`{key}`" not in text] == []
+
+
+def test_every_lever_rung_and_key_of_a_target_is_explained():
+    text = (ROOT / "docs" / "levers.md").read_text(encoding="utf-8")
+    named = [*levers(), *set(RUNGS) - {"nowait"}, *(set(Target.model_fields) - {"name", "device"})]
+    assert [name for name in named if f"`{name}`" not in text] == []
+    assert all(value in text for name in ("loader", "transfer", "sync", "dtype") for value in levers()[name].values)

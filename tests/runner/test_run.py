@@ -2,6 +2,7 @@
 
 import io
 from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
@@ -11,11 +12,11 @@ from rich.console import Console
 from runner import run as driving
 from runner.executor import Answer, Node
 from runner.progress import Progress
-from runner.run import open_trials, record_of, run
+from runner.run import open_trials, record_of, run, statuses
 from runner.store import Store
 from sweeps.errors import StudyError
 from sweeps.study import read_records
-from tests.runner.asking import make_sweep, make_trial
+from tests.runner.asking import TINY, make_sweep, make_trial
 
 
 def node(name, *, accelerators=0, cpus=4):
@@ -108,13 +109,20 @@ def folder(tmp_path):
     return tmp_path / "made"
 
 
+@dataclass
+class Outcome:
+    ran: int
+    statuses: Counter
+
+
 def drive(folder, sweep, executor, *, retry=frozenset(), **settings):
     store = Store(folder, sweep)
-    todo = open_trials(sweep, store, retry)
+    todo = open_trials(sweep.pairs(), store, retry)
     with Watched(folder, sum(map(len, todo))) as progress:
-        settings = {"code_version": "v1", **settings}
+        settings = {"code_version": "v1", "by_target": sweep.pairing == "by_target", **settings}
         try:
-            return run(sweep, todo, store, executor, progress, **settings), progress
+            ran = run(todo, store, executor, progress, **settings)
+            return Outcome(ran, statuses(sweep.pairs(), store)), progress
         finally:
             store.close()
 
@@ -377,7 +385,7 @@ def test_an_interrupted_run_keeps_what_has_ended(folder):
     store = Store(folder, sweep)
     progress = Watched(folder, 24)
     with pytest.raises(KeyboardInterrupt), progress:
-        run(sweep, open_trials(sweep, store), store, executor, progress, code_version="v1")
+        run(open_trials(sweep.pairs(), store), store, executor, progress, by_target=False, code_version="v1")
     store.close()
     assert len(rows(folder)) == 7
     assert [record.trial_id for record in progress.reported] == [t.trial_id for t, _ in executor.started[:7]]
@@ -403,16 +411,76 @@ def test_a_disk_that_fails_ends_the_run_as_an_error_of_the_study(folder):
     store = Store(folder, sweep)
     progress = Watched(folder, 24)
     with pytest.raises(StudyError, match="what was reported before is safe"), progress:
-        run(sweep, open_trials(sweep, store), store, executor, progress, code_version="v1")
+        run(open_trials(sweep.pairs(), store), store, executor, progress, by_target=False, code_version="v1")
 
 
 def test_a_trial_without_a_row_is_counted_as_such(folder):
     sweep = make_sweep(**SIX)
     store = Store(folder, sweep)
     with Watched(folder, 4) as progress:
-        todo = open_trials(sweep, store)[:2]
-        outcome = run(sweep, todo, store, Pretend([node("a")]), progress, code_version="v1")
-    assert outcome.statuses == {"ok": 4, "": 20}
+        todo = open_trials(sweep.pairs(), store)[:2]
+        assert run(todo, store, Pretend([node("a")]), progress, by_target=False, code_version="v1") == 4
+    assert statuses(sweep.pairs(), store) == {"ok": 4, "": 20}
+
+
+class Trained(Pretend):
+    """Trials with losses: `losses` says which, by target and attempt."""
+
+    def __init__(self, losses):
+        super().__init__([node("a")])
+        self.losses = losses
+
+    def wait(self, timeout_s):
+        answers = super().wait(timeout_s)
+        for answer in answers:
+            answer.columns.update({"device": "cpu", "precision": "ieee", **self.losses(answer.trial)})
+        return answers
+
+
+def by_target(trial, one, other):
+    return {"loss_step_1": one if trial.target.name == "cpu-1" else other}
+
+
+def test_targets_that_reach_other_losses_do_not_do_the_same_work(folder):
+    executor = Trained(lambda trial: by_target(trial, 2.5, 2.5 if trial.parameters["batch_size"] < 3 else 2.6))
+    outcome, _ = drive(folder, make_sweep(**SIX), executor)
+    assert outcome.statuses == {"ok": 16, "invalid": 8}
+    wrong = [row for row in rows(folder) if row["status"] == "invalid"]
+    assert {row["batch_size"] for row in wrong} == {3, 4, 5, 6}
+    assert all(row["pair_order"] == 1 for row in wrong), "the second one of a pair is compared with the first"
+    assert {row["error_type"] for row in wrong} == {"OtherWork"}
+    named = [row for row in wrong if row["target"] == "cpu"]
+    assert named[0]["error_message"].startswith(
+        "its loss at step 1, 2.6, differs from that of cpu-1, 2.5, by 0.038 of it (rounding explains 1e-06)"
+    )
+    assert "compare_losses = False" in named[0]["error_message"]
+
+
+def test_losses_of_a_run_before_this_one_count_too(folder):
+    drive(folder, make_sweep(**SIX), Trained(lambda trial: by_target(trial, 2.5, 2.5)))
+    grown = make_sweep(**SIX, targets=["cpu-1", "cpu", "cpu-2"])
+    executor = Trained(lambda trial: {"loss_step_1": 2.6})
+    outcome, _ = drive(folder, grown, executor)
+    assert executor.of("cpu") == []
+    assert outcome.statuses == {"ok": 24, "invalid": 12}
+
+
+def test_a_workload_may_say_that_its_losses_differ_by_design(folder):
+    losses = lambda trial: {**by_target(trial, 2.5, 9.0), "compare_losses": False}  # noqa: E731
+    outcome, _ = drive(folder, make_sweep(**SIX), Trained(losses))
+    assert outcome.statuses == {"ok": 24}
+
+
+def test_rungs_are_compared_with_their_like(folder):
+    sweep = make_sweep(explain=True, parameters={**TINY, "sync": "every_step"})
+    ladder = sweep.ladder([{"batch_size": 2}])
+    store = Store(folder, sweep)
+    losses = {"preload": 1.0, "nosync": 2.0}
+    executor = Trained(lambda trial: {"loss_step_1": losses[trial.rung]})
+    with Watched(folder, 4) as progress:
+        assert run(open_trials(ladder, store), store, executor, progress, by_target=False, code_version="v1") == 4
+    assert statuses(ladder, store) == {"ok": 4}
+    assert {row["rung"] for row in rows(folder)} == {"preload", "nosync"}
 
 
 def test_a_record_joins_question_and_answer():

@@ -320,7 +320,7 @@ def test_a_study_whose_axis_gets_fractions_stays_one_table(folder, tmp_path):
     for sizes in ([1, 2], [1, 1.5, 2, 3.5]):
         sweep = make_sweep(**asked, axes={"size": sizes}, targets=["cpu", "cpu-1"])
         store = Store(folder, sweep)
-        for pair in open_trials(sweep, store):
+        for pair in open_trials(sweep.pairs(), store):
             for trial in pair:
                 store.add(make_record(trial))
         store.flush(now=True)

@@ -4,7 +4,7 @@ import pytest
 
 from runner.workloads.load import FAMILIES as TRAINED
 from sweeps.definition import CATALOG, catalog, load
-from sweeps.workload import FAMILIES
+from sweeps.families import FAMILIES
 
 each_sweep = pytest.mark.parametrize("name", sorted(catalog()))
 
@@ -50,8 +50,11 @@ def test_without_an_accelerator_the_default_compares_one_core_with_all():
 def test_the_tutorial_is_the_tutorial():
     sweep = load("tutorial")
     asked = {"rows": 10_000, "features": 1_000, "classes": 10, "batch_size": 32, "epochs": 10}
+    asked |= {"loader": "dataloader", "loader_workers": 0, "transfer": "pageable", "sync": "every_step"}
+    asked |= {"sync_every": 1, "dtype": "float32", "optimizer": "SGD", "lr": 0.01, "clip_norm": None}
     assert sweep.workload == "linear"
     assert asked in sweep.configurations()
+    assert sweep.explain
     assert set(sweep.axes) == {"batch_size", "features", "rows"}
 
 

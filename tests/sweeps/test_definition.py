@@ -131,7 +131,7 @@ def test_the_last_setting_wins_and_a_new_axis_is_fixed_no_longer(file):
         ("axes.batch_size=*a", "aliases (*name) are not allowed"),
         ("axes.batch_size=!!python/name:os.system", "tags (!!python/name:os.system) are not allowed"),
         ("axes.batch_size.from=3", "--set axes.batch_size.from=3: batch_size holds no keys of its own"),
-        ("axes.rows=3", "--set axes.rows=3: axes.rows: mlp has no such parameter; features, width, depth"),
+        ("axes.image=3", "--set axes.image=3: axes.image: mlp has no such parameter; features, width, depth"),
         ("parameters.batch_size=3", "parameters.batch_size: is an axis too; give it in one place"),
         ("parameters.widht=3", "--set parameters.widht=3: parameters.widht: mlp has no such parameter; "),
         ("targets=cpu", '--set targets=cpu: targets: ["cpu"] is not allowed; a list of at least two'),
@@ -170,7 +170,7 @@ def test_targets_of_the_command_line_replace_broken_ones_too(file):
     ("targets", "why"),
     [
         (["cpu"], '--targets cpu: targets: ["cpu"] is not allowed; a list of at least two, such as [cpu, gpu]'),
-        (["cpu", "tpux"], '--targets cpu,tpux: targets.1: "tpux" is not a target; one of cpu, cpu-1, cpu-N, gpu'),
+        (["cpu", "tpux"], '--targets cpu,tpux: targets.1: "tpux" is not a target; one of cpu, cpu-passive, gpu'),
         (["cpu", "cpu"], "--targets cpu,cpu: targets: cpu is there twice"),
     ],
 )
@@ -209,7 +209,7 @@ def test_targets_that_cannot_be_compared(file, targets, why):
         ("[2, 4]", "[null]", "axes.batch_size.0: null is not allowed; a number, a text, true or false"),
         ("[2, 4]", "{from: 8, to: 2, factor: 2}", "axes.batch_size: from 8 to 2 is not a range"),
         ("batch_size: [2, 4]", "bach_size: [2]", "axes.bach_size: mlp has no such parameter; .*mean batch_size?"),
-        ("batch_size: [2, 4]", "rows: [2]", "axes.rows: mlp has no such parameter; features, width, depth"),
+        ("batch_size: [2, 4]", "image: [2]", "axes.image: mlp has no such parameter; features, width, depth"),
         ("batch_size: [2, 4]", "target: [2]", "axes.target: the name is taken by a column"),
         ("batch_size: [2, 4]", "Target: [2]", "axes.Target: the name is taken by a column"),
         ("batch_size: [2, 4]", "seed: [2]", "axes.seed: the name is taken by a column"),
@@ -219,7 +219,7 @@ def test_targets_that_cannot_be_compared(file, targets, why):
         ("[cpu-1, cpu]", "[cpu]", 'targets: ["cpu"] is not allowed; a list of at least two'),
         ("[cpu-1, cpu]", "[cpu, cpu]", "targets: cpu is there twice"),
         ("[cpu-1, cpu]", "[cpu, gpuu]", 'targets.1: "gpuu" is not a target; one of cpu, .*Did you mean gpu?'),
-        ("[cpu-1, cpu]", "[cpu, null]", "targets.1: null is not allowed; one of cpu, cpu-1, cpu-N, gpu"),
+        ("[cpu-1, cpu]", "[cpu, null]", "targets.1: null is not allowed; one of cpu, cpu-passive, gpu"),
         ("[cpu-1, cpu]", "[cpu, [gpu]]", 'targets.1: ["gpu"] is not allowed; one of cpu'),
         ("[cpu-1, cpu]", "[cpu, {name: a}]", "targets.1.device: this key is missing; one of cpu, gpu, cuda, mps"),
         (
@@ -377,6 +377,56 @@ def test_every_pass_visits_every_configuration_once_before_the_next_begins():
     assert len({trial.trial_id for pair in plan for trial in pair}) == asked.size
 
 
+def test_what_differs_only_on_the_accelerator_shares_the_trial_on_the_cpu():
+    axes = {"batch_size": [2, 4], "transfer": ["pageable", "pinned", "resident"]}
+    asked = sweep(axes=axes, targets=["cpu-1", "cpu", "gpu"], passes=2)
+    plan = asked.pairs()
+    assert asked.size == sum(map(len, plan)) == 2 * 2 * (2 + 3)
+    for pair in plan:
+        asked_of = Counter((trial.target.name, trial.parameters["transfer"]) for trial in pair)
+        on_gpu = {("gpu", transfer): 1 for transfer in axes["transfer"]}
+        assert asked_of == {("cpu-1", None): 1, ("cpu", None): 1, **on_gpu}
+        assert len({trial.pair_id for trial in pair}) == 1
+        assert sorted(trial.pair_order for trial in pair) == [0, 1, 2, 3, 4]
+    assert len({trial.pair_id for pair in plan for trial in pair}) == 4
+    alone = sweep(targets=["cpu-1", "cpu", "gpu"], passes=2)
+    kept = {trial.trial_id for pair in alone.pairs() for trial in pair}
+    assert kept < {trial.trial_id for pair in plan for trial in pair}, "a new lever axis keeps what is done"
+
+
+def test_a_target_that_is_not_waited_for_has_a_rung_of_its_own():
+    fast = {"name": "gpu-fast", "device": "gpu", "wait": False}
+    asked = sweep(targets=["cpu", "gpu", fast])
+    rungs = {trial.target.name: trial.rung for pair in asked.pairs() for trial in pair}
+    assert rungs == {"cpu": "e2e", "gpu": "e2e", "gpu-fast": "nowait"}
+    for role in ("baseline", "challenger"):
+        with pytest.raises(ValueError, match=f"{role}: gpu-fast is timed without waiting"):
+            sweep(targets=["cpu", "gpu", fast], **{role: "gpu-fast"})
+
+
+def test_the_ladder_takes_apart_what_it_is_asked_for():
+    asked = sweep(explain=True, axes={"batch_size": [2, 4, 8], "width": [8, 16]}, targets=["cpu-1", "gpu"])
+    plan = asked.ladder([{"batch_size": 4, "width": 8}, {"batch_size": 8, "width": 16}, {"batch_size": 9, "width": 8}])
+    assert len(plan) == 2 * asked.passes
+    for pair in plan:
+        rungs = Counter((trial.target.name, trial.rung) for trial in pair)
+        assert rungs == dict.fromkeys(
+            (("cpu-1", "preload"), *(("gpu", r) for r in ("preload", "resident", "kernel"))), 1
+        )
+    whole = {trial.trial_id for pair in asked.pairs() for trial in pair}
+    assert whole.isdisjoint(trial.trial_id for pair in plan for trial in pair)
+    assert {pair[0].pair_id for pair in plan} < {pair[0].pair_id for pair in asked.pairs()}
+    assert asked.ladder([]) == []
+
+
+@pytest.mark.parametrize("workload", ["gemm", "own.py:make"])
+def test_a_step_that_cannot_be_taken_apart_is_not_explained(workload, tmp_path, monkeypatch):
+    (tmp_path / "own.py").write_text("def make(*, seed, size): ...")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=f'explain: the step of "{workload}" cannot be taken apart'):
+        sweep(workload=workload, axes={"size": [1, 2]}, explain=True)
+
+
 def test_sizes_and_targets_come_in_random_order_that_the_seed_decides():
     asked = sweep(axes={"batch_size": list(range(1, 21))}, passes=10)
     order = [[pair[0].parameters["batch_size"] for pair in asked.pairs() if pair[0].pass_index == i] for i in range(10)]
@@ -445,7 +495,7 @@ def test_what_is_joined_can_be_read_again(tmp_path):
         (
             {"targets": [{"name": "a", "device": "cpu", "threads": 1}, "cpu"]},
             {"targets": [{"name": "a", "device": "cpu", "threads": 2}, "cpu"]},
-            r"targets: a is another one in the study \(cpu, threads: 1; now cpu, threads: 2\)",
+            r"targets: a is another one in the study \(device: cpu, threads: 1; now device: cpu, threads: 2\)",
         ),
         (
             {"axes": {"batch_size": list(range(1, 700))}},

@@ -23,6 +23,34 @@ def test_shorthands(shorthand, device, threads, needs_accelerator):
     assert target.needs_accelerator is needs_accelerator
 
 
+@pytest.mark.parametrize(
+    ("shorthand", "means"),
+    [
+        ("cpu-passive", {"device": "cpu", "wait_policy": "passive"}),
+        ("gpu-graph", {"device": "gpu", "mode": "cudagraph"}),
+        ("cpu-2", {"device": "cpu", "threads": 2}),
+        ("gpu", {"device": "gpu"}),
+    ],
+)
+def test_what_a_target_means_beside_its_name(shorthand, means):
+    assert Target.model_validate(shorthand).described == means
+
+
+@pytest.mark.parametrize("lever", [{"mode": "cudagraph"}, {"precision": "tf32"}])
+def test_what_a_cpu_does_not_have_is_refused(lever):
+    with pytest.raises(ValidationError, match=f"{next(iter(lever))}: .* only an accelerator"):
+        Target(name="a", device="cpu", **lever)
+    assert Target(name="a", device="gpu", **lever).described == {"device": "gpu", **lever}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"mode": "fast"}, {"precision": "bf16"}, {"wait_policy": "spin"}, {"wait": "no"}, {"wait": 0}]
+)
+def test_levers_of_a_target_are_words_of_a_list(wrong):
+    with pytest.raises(ValidationError):
+        Target(name="a", device="gpu", **wrong)
+
+
 def test_the_full_form():
     assert Target.model_validate({"name": "half", "device": "cpu", "threads": 8}).threads == 8
     assert Target.model_validate({"name": "half", "device": "cpu"}).threads == "all"
@@ -30,7 +58,9 @@ def test_the_full_form():
 
 @pytest.mark.parametrize("text", ["tpu", "CPU", "cpu-0", "cpu-01", "cpu--1", "cpu-x", "cpu-99999", "gpu-1", "", "cpu "])
 def test_other_texts_are_told_the_legal_ones(text):
-    with pytest.raises(ValidationError, match="is not a target; one of cpu, cpu-1, cpu-N, gpu, cuda, mps"):
+    with pytest.raises(
+        ValidationError, match="is not a target; one of cpu, cpu-passive, gpu, gpu-graph, cuda, mps, cpu-1"
+    ):
         Target.model_validate(text)
 
 
@@ -53,6 +83,6 @@ def test_a_name_can_be_a_folder_a_label_and_a_word(name):
 
 def test_unknown_keys_and_devices_are_refused():
     with pytest.raises(ValidationError):
-        Target.model_validate({"name": "a", "device": "cpu", "mode": "compile"})
+        Target.model_validate({"name": "a", "device": "cpu", "modes": "compile"})
     with pytest.raises(ValidationError):
         Target.model_validate({"name": "a", "device": "tpu"})

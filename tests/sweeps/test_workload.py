@@ -1,44 +1,39 @@
-"""Workloads: what the families can be asked, and a user's own code, read without running it."""
+"""Configurations: what workloads can be asked, and what fills in the rest."""
 
 import pytest
 
 from sweeps.errors import InputError
-from sweeps.workload import FAMILIES, complete, resolve_own, short_name, source_of
-
-SOURCE = """\
-from dataclasses import dataclass
-from functools import partial
-raise RuntimeError("reading must not run this")
-def make(*, seed, size, depth=2): ...
-def anything(**parameters): ...
-def unseeded(size): ...
-def positional(seed, size, depth=2): ...
-class Model:
-    def __init__(self, *, seed, size): ...
-class Inherits(Model): ...
-@dataclass
-class Data:
-    seed: int
-assigned = partial(make, depth=3)
-def _hidden(*, seed): ...
-"""
-
-
-@pytest.fixture
-def own(tmp_path):
-    (tmp_path / "own.py").write_text(SOURCE)
-    return lambda factory: resolve_own(f"own.py:{factory}", tmp_path)
+from sweeps.families import FAMILIES, KNOWN
+from sweeps.workload import complete, on_device
 
 
 def test_a_configuration_is_completed_with_defaults():
-    defaults = {name: parameter.default for name, parameter in FAMILIES["mlp"].parameters.items()}
-    assert complete("mlp", {"width": 8}, ("width",)) == defaults | {"width": 8}
+    found = complete("mlp", {"width": 8}, ("width",))
+    assert found["width"] == 8
+    assert found["features"] == FAMILIES["mlp"].parameters["features"].default
+    assert (found["loader"], found["transfer"], found["sync"], found["optimizer"], found["lr"]) == (
+        *("slice", "pageable", "end", "SGD", 0.01),
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_defaults_are_legal_and_parameters_have_a_meaning(family):
-    assert complete(family, {}, ()) == {n: p.default for n, p in FAMILIES[family].parameters.items()}
-    assert all(p.meaning and p.default >= p.minimum for p in FAMILIES[family].parameters.values())
+    parameters = FAMILIES[family].parameters
+    assert list(complete(family, {}, ())) == list(parameters)
+    assert all(p.meaning for p in parameters.values())
+    assert all(p.default is None or p.read(p.default) == p.default for p in parameters.values())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_twin_is_asked_the_same(family):
+    if twin := FAMILIES[family].twin:
+        assert FAMILIES[twin].parameters == FAMILIES[family].parameters
+        assert FAMILIES[family].twin_words
+
+
+def test_a_name_means_one_kind_of_thing_in_all_families():
+    for family in FAMILIES.values():
+        assert all(KNOWN[name].arrow == parameter.arrow for name, parameter in family.parameters.items())
 
 
 @pytest.mark.parametrize(
@@ -46,7 +41,22 @@ def test_defaults_are_legal_and_parameters_have_a_meaning(family):
     [
         ("mpl", {}, (), r'workload: "mpl" is not known; linear, mlp, .*, or FILE.py:factory\. Did you mean mlp\?'),
         ("mlp", {"widht": 8}, (), r"parameters\.widht: mlp has no such parameter; .*\. Did you mean width\?"),
-        ("mlp", {"rows": 8}, ("rows",), r"axes\.rows: mlp has no such parameter; features, width"),
+        ("mlp", {"image": 8}, ("image",), r"axes\.image: mlp has no such parameter; features, width"),
+        ("mlp", {"loader": "fast"}, (), r'parameters\.loader: "fast" is not allowed; .* one of dataloader, gather, sl'),
+        ("mlp", {"lr": 0}, (), r"parameters\.lr: 0 is not allowed; lr of mlp is a number above 0$"),
+        ("mlp", {"lr": True}, (), r"parameters\.lr: true is not allowed"),
+        ("mlp", {"optimizer": "Adma"}, (), r'"Adma" is not allowed; optimizer of mlp is one of ASGD, .*SGD$'),
+        ("mlp", {"optimizer": "LBFGS"}, (), r'"LBFGS" is not allowed'),
+        ("mlp", {"optimizer": "Adam", "momentum": 0.9}, (), r"parameters\.momentum: mlp has no such parameter; "),
+        ("mlp", {"fused": 1}, (), r"parameters\.fused: 1 is not allowed; fused of mlp is true or false"),
+        ("mlp", {"fused": True, "foreach": True}, ("fused",), r"axes\.fused: an optimizer is either fused or foreach"),
+        ("mlp", {"nesterov": True}, (), r"parameters\.nesterov: nesterov needs a momentum above 0"),
+        ("mlp", {"loader_workers": 2}, (), r"loader_workers: means something with loader: dataloader only"),
+        ("mlp", {"sync_every": 2}, ("sync_every",), r"axes\.sync_every: means something with sync: every_step only"),
+        ("mlp", {"loader": "resident", "transfer": "pinned"}, (), r"transfer: pinned cannot be with loader: resident"),
+        ("linear", {"transfer": "resident"}, (), r"transfer: resident cannot be with loader: dataloader"),
+        ("gemm", {"transfer": "pinned"}, (), r'transfer: "pinned" is not allowed; .* one of once, always$'),
+        ("gemm", {"loader": "slice"}, (), r"parameters\.loader: gemm has no such parameter; size, m, n, k"),
         ("mlp", {"width": 0}, (), r"parameters\.width: 0 is not allowed; width of mlp is a whole number >= 1$"),
         ("mlp", {"width": -1}, ("width",), r"axes\.width: -1 is not allowed; width of mlp is a whole number >= 1$"),
         ("mlp", {"classes": 1}, (), r"parameters\.classes: 1 is not allowed; .* >= 2"),
@@ -72,111 +82,29 @@ def test_what_a_family_does_not_take(workload, given, axes, why):
 
 
 @pytest.mark.parametrize(
-    ("factory", "given"),
+    ("given", "settled"),
     [
-        ("make", {"size": 1}),
-        ("make", {"size": 1, "depth": "deep"}),
-        ("anything", {"whatever": 1.5}),
-        ("positional", {"size": 1}),
-        ("Model", {"size": 1}),
-        ("Inherits", {"size": 1}),
-        ("Data", {"size": 1}),
-        ("assigned", {"size": 1}),
+        ({"loader": "resident"}, {"transfer": "resident", "loader_workers": None}),
+        ({"loader": "gather", "transfer": "resident"}, {"transfer": "resident"}),
+        ({"loader": "dataloader"}, {"loader_workers": 0}),
+        ({"sync": "end"}, {"sync_every": None}),
+        ({"sync": "every_step", "sync_every": 10}, {"sync_every": 10}),
+        ({"optimizer": "AdamW", "weight_decay": 1, "fused": False}, {"weight_decay": 1.0, "fused": False}),
+        ({}, {"clip_norm": None}),
     ],
 )
-def test_own_code_takes_what_its_source_says(own, factory, given):
-    assert complete(own(factory), given, ()) == given
+def test_a_lever_that_means_nothing_beside_another_is_null(given, settled):
+    found = complete("mlp", given, ())
+    assert {name: found[name] for name in settled} == settled
 
 
-@pytest.mark.parametrize(
-    ("factory", "given", "why"),
-    [
-        ("make", {"size": 1, "widht": 2}, r"axes\.widht: own\.py:make takes no such argument; size, depth\."),
-        ("make", {"dept": 2, "size": 1}, r"Did you mean depth\?"),
-        ("make", {"depth": 2}, "parameters: own.py:make also needs size"),
-        ("positional", {}, "parameters: own.py:positional also needs size"),
-        ("Model", {"size": 1, "self": 2}, r"parameters\.self: own\.py:Model takes no such argument; size"),
-        ("unseeded", {"size": 1}, "workload: own.py:unseeded takes no seed"),
-    ],
-)
-def test_what_own_code_does_not_take(own, factory, given, why):
-    with pytest.raises(InputError, match=why):
-        complete(own(factory), given, ("widht",))
+def test_a_number_is_one_question_however_it_is_written():
+    whole, written = (complete("mlp", {"lr": lr}, ()) for lr in (1, 1.0))
+    assert repr(whole) == repr(written)
 
 
-def test_a_factory_that_is_not_there_is_told_what_is(own):
-    with pytest.raises(
-        InputError, match=r"own\.py has no function or class mak; it has: make, .*Did you mean make\?"
-    ) as e:
-        own("mak")
-    assert "_hidden" not in str(e.value)
-    assert "partial" not in str(e.value)
-
-
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        (b"def make(:", "own.py line 1 is not Python: invalid syntax"),
-        (b"\xff\xfe", "own.py is not UTF-8 text"),
-        (b"\x00", "own.py is not Python"),
-        (b"x = " + b"-" * 100_000 + b"1", "own.py is not Python"),
-    ],
-)
-def test_a_file_that_is_no_python(tmp_path, content, why):
-    (tmp_path / "own.py").write_bytes(content)
-    with pytest.raises(InputError, match=why):
-        resolve_own("own.py:make", tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("workload", "why"),
-    [
-        ("gone.py:make", "workload: there is no file gone.py in "),
-        (".py:make", "workload: there is no file"),
-        ("own.py:", "is not FILE.py:factory nor package.module:factory"),
-        (":make", "is not FILE.py:factory nor package.module:factory"),
-        ("own.py:a b", "is not FILE.py:factory nor package.module:factory"),
-        ("no_such_package.module:make", "no module for .* can be found"),
-        ("math:sqrt", "no module for .* can be found"),
-        (".:make", "cannot be imported"),
-    ],
-)
-def test_a_place_where_nothing_is(tmp_path, workload, why):
-    with pytest.raises(InputError, match=why):
-        resolve_own(workload, tmp_path)
-
-
-def test_the_file_beside_the_sweep_comes_before_the_one_here(tmp_path, monkeypatch):
-    here, beside = tmp_path / "here", tmp_path / "beside"
-    for folder in (here, beside):
-        folder.mkdir()
-        (folder / "own.py").write_text("def make(*, seed): ...")
-    monkeypatch.chdir(here)
-    assert resolve_own("own.py:make", beside) == f"{beside / 'own.py'}:make"
-    (beside / "own.py").unlink()
-    assert resolve_own("own.py:make", beside) == f"{here / 'own.py'}:make"
-
-
-def test_a_module_is_found_without_running_it(tmp_path, monkeypatch):
-    (tmp_path / "found_module.py").write_text(SOURCE)
-    monkeypatch.syspath_prepend(tmp_path)
-    assert resolve_own("found_module:make", tmp_path) == "found_module:make"
-    assert source_of("found_module:make") == tmp_path / "found_module.py"
-    assert short_name("found_module:make") == "found_module:make"
-
-
-@pytest.mark.parametrize("body", ["raise RuntimeError('no')", "import gone_for_good", "1 / 0"])
-def test_a_package_that_cannot_be_imported_is_named(tmp_path, monkeypatch, body):
-    package = tmp_path / "broken_package"
-    package.mkdir()
-    (package / "__init__.py").write_text(body)
-    (package / "module.py").write_text("def make(*, seed): ...")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(InputError, match="broken_package"):
-        resolve_own("broken_package.module:make", tmp_path)
-
-
-def test_rows_and_identities_hold_no_folder(own):
-    assert short_name(own("make")) == "own.py:make"
-    assert short_name("mlp") == "mlp"
-    assert source_of("mlp") is None
+def test_what_means_nothing_on_a_cpu_is_null_there():
+    asked = complete("mlp", {"transfer": "pinned"}, ())
+    assert on_device("mlp", asked, accelerator=True) == asked
+    assert on_device("mlp", asked, accelerator=False) == asked | {"transfer": None}
+    assert on_device("own.py:make", {"transfer": "mine"}, accelerator=False) == {"transfer": "mine"}
