@@ -7,11 +7,13 @@ the environment variable SWEEP_HOME says.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 _HERE = Path(__file__).resolve().parent
 if not (_HERE / "runner").is_dir() and "SWEEP_HOME" in os.environ:
@@ -45,8 +47,8 @@ Examples:
 \b
 Exit code:
   0    every planned trial has an answer
-  3    finished, but some trials ended as error, crashed, timeout, invalid or
-       node_lost (oom and unavailable are answers)
+  3    some trials ended as error, crashed, timeout, invalid or node_lost, or
+       were not run (oom, unavailable and skipped_larger are answers)
   2    something that was given cannot be used
   1    a fault of this program
   130  interrupted: what is finished is kept, and the same command runs the rest
@@ -82,6 +84,10 @@ def main(
             help="On a cluster: wait this long for missing nodes. [default: 900 on one of cluster.yaml, else 60]",
         ),
     ] = None,
+    max_minutes: Annotated[
+        float | None,
+        typer.Option(metavar="N", min=0, help="Begin no trial after this time; the same command runs the rest."),
+    ] = None,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write the report at the end.")] = True,
 ) -> None:
     """Run a sweep of training trials and report from what size the challenger beats the baseline."""
@@ -100,6 +106,7 @@ def main(
             local=local,
             retry=retry,
             wait_s=wait,
+            max_minutes=max_minutes,
             report=report,
         )
     except CrossoverError as error:
@@ -132,9 +139,11 @@ def _run(
     local: bool,
     retry: str,
     wait_s: float | None,
+    max_minutes: float | None,
     report: bool,
 ) -> int:
     """Run a sweep and report on it; return the exit code."""
+    until = math.inf if max_minutes is None else time.monotonic() + 60 * max_minutes
     from runner import store
     from runner.place import choose_place
     from runner.run import open_trials, statuses
@@ -177,7 +186,17 @@ def _run(
                 if executor is None:
                     executor = place.open(accelerators=accelerator.count, source=source)
                     stack.enter_context(contextlib.closing(executor))
-                _measure(asked, todo, kept, executor, version=version, absence=accelerator.cause, wait_s=wait_s)
+                _measure(
+                    asked,
+                    plan,
+                    todo,
+                    kept,
+                    executor,
+                    code_version=version,
+                    absence=accelerator.cause,
+                    wait_s=wait_s,
+                    until=until,
+                )
             return statuses(plan, kept)
 
         found = measure(asked.name, asked.pairs())
@@ -188,7 +207,7 @@ def _run(
         _sum_up(found, kept.folder / LOG)
     if report:
         _report(folder)
-    return 3 if any(found[status] for status in FAILED) else 0
+    return 3 if any(found[status] for status in {*FAILED, ""}) else 0
 
 
 def _resolve(choice: dict[bool, Sweep], executor: Executor | None, wait_s: float) -> tuple[Sweep, Probe]:
@@ -256,15 +275,13 @@ def _warn_of_other_code(kept: Store, source: str | None) -> str:
 
 def _measure(
     asked: Sweep,
+    plan: list[list[Trial]],
     todo: list[list[Trial]],
     kept: Store,
     executor: Executor,
-    *,
-    version: str,
-    absence: str,
-    wait_s: float,
+    **settings: Any,
 ) -> None:
-    """Run what is open, and let a person follow."""
+    """Run what is open, and let a person follow; the settings are those of `runner.run.run`."""
     from rich.console import Console
 
     from runner.progress import Progress
@@ -273,16 +290,8 @@ def _measure(
 
     _end_on_signals()  # Ray has put its own in their place
     with Progress(Console(), kept.folder / LOG, total=sum(map(len, todo))) as progress:
-        run(
-            todo,
-            kept,
-            executor,
-            progress,
-            by_target=asked.pairing == "by_target",
-            code_version=version,
-            wait_s=wait_s,
-            absence=absence,
-        )
+        by_target = asked.pairing == "by_target"
+        run(plan, todo, kept, executor, progress, axis=asked.axis, by_target=by_target, **settings)
 
 
 def _sum_up(found: Counter[str], log: Path) -> None:

@@ -100,10 +100,16 @@ class Progress:
         self._bar.update(self._task, total=self._total)
         self._log.info(f"disturbed {trial.trial_id} {trial.label}: will be measured once more")
 
+    def moved(self, trial: Trial, *, again: int) -> None:
+        """The node of a trial has gone: its pair, of which so many trials had been begun, is measured elsewhere."""
+        self._total += again
+        self._bar.update(self._task, total=self._total)
+        self._log.info(f"lost {trial.trial_id} {trial.label}: its pair will be measured on another node")
+
     def skipped(self, trial: Trial) -> None:
-        """A trial is as impossible as it was in the last run; its row stands."""
+        """A trial cannot be run now, which is no news, or has an answer that is better than none; its row stands."""
         self._bar.advance(self._task)
-        self._log.info(f"still unavailable {trial.trial_id} {trial.label}")
+        self._log.info(f"not run {trial.trial_id} {trial.label}: its row stands")
 
     def stored(self, records: list[Record]) -> None:
         """Records are on disk: only now are they reported."""

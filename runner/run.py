@@ -7,6 +7,7 @@ has one job at a time and one trial of it at a time.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from runner.ceilings import Ceilings
+from runner.common_fault import CommonFault
 from runner.executor import Answer, Executor, Node
 from runner.parity import difference, losses_of
 from runner.progress import Progress
@@ -50,6 +53,7 @@ NULL_WITHOUT = {
 class _Job:
     place: int  # in the plan: earlier jobs go first
     trials: list[Trial]
+    whole: list[Trial]  # those that had to run before as well: a lost node takes them all along
 
 
 def open_trials(plan: list[list[Trial]], store: Store, retry: frozenset[str] = frozenset()) -> list[list[Trial]]:
@@ -70,33 +74,44 @@ def statuses(plan: list[list[Trial]], store: Store) -> Counter[str]:
 
 
 def run(
+    plan: list[list[Trial]],
     todo: list[list[Trial]],
     store: Store,
     executor: Executor,
     progress: Progress,
     *,
+    axis: str,
     by_target: bool,
     code_version: str,
     wait_s: float = 0.0,
     absence: str = "",
+    until: float = math.inf,
 ) -> int:
     """Run what is open, keep every answer, and return how many there were.
 
     Args:
-        todo: What is to be run: see `open_trials`.
+        plan: What is asked.
+        todo: What of it is to be run: see `open_trials`.
         store: Where answers go. They are reported after they are on disk.
         executor: Who runs trials.
         progress: Who tells people.
+        axis: The axis whose values are sizes: where one was too large, larger ones are skipped.
         by_target: Whether each trial may run on a node of its own; else the trials of a pair share one.
         code_version: Goes into each row.
         wait_s: How long to wait for nodes of a kind that is missing.
         absence: Why this machine has no accelerator, if that is known.
+        until: Moment of `time.monotonic` after which nothing more is begun.
 
     Raises:
         StudyError: The study can no longer be written. What was reported is safe.
         KeyboardInterrupt: Passed on, after what has ended is on disk.
     """
-    driver = _Driver(todo, store, executor, progress, by_target, code_version, wait_s, absence)
+    driver = _Driver(todo, store, executor, progress, axis, by_target, code_version, wait_s, absence, until)
+    asked = {trial.trial_id for pair in todo for trial in pair}
+    for pair in plan:
+        for trial in pair:
+            if trial.trial_id not in asked:
+                driver.ceilings.note(trial, store.final(trial.trial_id)[0])
     try:
         driver.drive()
     finally:
@@ -113,20 +128,25 @@ class _Driver:
         store: Store,
         executor: Executor,
         progress: Progress,
+        axis: str,
         by_target: bool,
         code_version: str,
         wait_s: float,
         absence: str,
+        until: float,
     ) -> None:
         self._store, self._executor, self._progress = store, executor, progress
-        self._code_version, self._wait_s, self._absence = code_version, wait_s, absence
+        self._code_version, self._wait_s, self._absence, self._until = code_version, wait_s, absence, until
+        self.ceilings, self._common_fault = Ceilings(axis), CommonFault()
         self._queues: dict[bool, deque[_Job]] = {True: deque(), False: deque()}  # by: needs an accelerator
         groups = [[trial] for pair in todo for trial in pair] if by_target else todo
         for place, trials in enumerate(groups):
-            self._enqueue(_Job(place, trials))
+            self._enqueue(_Job(place, trials, trials))
         self._again: defaultdict[str, deque[Trial]] = defaultdict(deque)  # by node: disturbed trials to repeat
         self._repeated: set[str] = set()
         self._in_vain = 0  # repeats in a row that were disturbed too
+        self._answered: set[str] = set()  # trials that have one, and not only a lost node
+        self._moved: set[int] = set()  # places of jobs that have been given to another node once
         self._busy: dict[str, _Job] = {}  # by node: what follows the trial that runs there
         self._wait_until: float | None = None
         self._gpu_nodes_do_cpu_work = not by_target
@@ -135,6 +155,7 @@ class _Driver:
     def drive(self) -> None:
         while self._busy or any(self._queues.values()) or any(self._again.values()):
             nodes = self._executor.nodes()
+            self._stop_early(nodes)
             self._again = defaultdict(
                 deque, {n.node_id: self._again[n.node_id] for n in nodes}
             )  # lost nodes lose theirs
@@ -149,6 +170,20 @@ class _Driver:
                 time.sleep(TICK_S)  # for nodes to come
             self._progress.stored(self._store.flush())
 
+    def _stop_early(self, nodes: list[Node]) -> None:
+        """Begin nothing more when time is up, or when everything fails alike."""
+        if not (any(self._queues.values()) or any(self._again.values())):
+            return
+        if fault := self._common_fault.found(node.node_id for node in nodes):
+            why = f"The first trials all ended in the same way ({fault}), so the rest is not run."
+        elif time.monotonic() >= self._until:
+            why = "The time is up (--max-minutes): what runs is finished, and the same command runs the rest."
+        else:
+            return
+        for waiting in (*self._queues.values(), self._again):
+            waiting.clear()
+        self._progress.say(why)
+
     def _enqueue(self, job: _Job, *, first: bool = False) -> None:
         queue = self._queues[any(trial.target.needs_accelerator for trial in job.trials)]
         queue.appendleft(job) if first else queue.append(job)
@@ -158,7 +193,7 @@ class _Driver:
         first = min(fitting, key=lambda queue: queue[0].place, default=None)
         again = self._again[node.node_id]
         if again and (first is None or first[0].trials[0].pass_index > again[0].pass_index):
-            return _Job(-1, [again.popleft()])
+            return _Job(-1, [again.popleft()], [])
         return first.popleft() if first else None
 
     def _fits(self, needs_accelerator: bool, node: Node) -> bool:
@@ -168,22 +203,41 @@ class _Driver:
         return not node.accelerators or self._gpu_nodes_do_cpu_work
 
     def _begin(self, job: _Job, node: Node) -> None:
-        trial, *rest = job.trials
-        self._busy[node.node_id] = _Job(job.place, rest)
-        self._progress.started(trial, node)
-        self._executor.start(trial, node)
+        """Begin the next trial of a job that is worth it; the node stays free if there is none."""
+        rest = list(job.trials)
+        while rest:
+            trial = rest.pop(0)
+            if cause := self.ceilings.cause(trial):
+                self._keep(trial, {"status": "skipped_larger", "error_type": "TooLarge", "error_message": cause})
+                continue
+            self._busy[node.node_id] = _Job(job.place, rest, job.whole)
+            self._progress.started(trial, node)
+            self._executor.start(trial, node)
+            return
 
     def _take(self, answer: Answer) -> None:
         self.ran += 1
         self._keep(answer.trial, answer.columns)
+        self._common_fault.note(answer.node.node_id, answer.columns)
         self._look_for_interference(answer)
-        rest = self._busy.pop(answer.node.node_id)
-        if not rest.trials:
-            return
-        if answer.columns["status"] == "node_lost" or answer.node not in self._executor.nodes():
-            self._enqueue(rest, first=True)
+        job = self._busy.pop(answer.node.node_id)
+        is_lost = answer.columns["status"] == "node_lost"
+        if not is_lost:
+            self._answered.add(answer.trial.trial_id)
+        if not is_lost and (not job.trials or answer.node in self._executor.nodes()):
+            self._begin(job, answer.node)
         else:
-            self._begin(rest, answer.node)
+            self._move(job, answer.trial)
+
+    def _move(self, job: _Job, last: Trial) -> None:
+        """Give a job whose node has gone to another one: all of it, since a pair is measured on one node; but once."""
+        if job.place in self._moved or not job.whole:
+            if job.trials:
+                self._enqueue(job, first=True)
+            return
+        self._moved.add(job.place)
+        self._enqueue(_Job(job.place, job.whole, job.whole), first=True)
+        self._progress.moved(last, again=len(job.whole) - len(job.trials))
 
     def _look_for_interference(self, answer: Answer) -> None:
         """Measure a trial that was disturbed once more, on the same node late in its pass; the second time it stays."""
@@ -202,6 +256,7 @@ class _Driver:
         _, attempt, _ = self._store.final(trial.trial_id)
         if columns["status"] == "ok" and columns.pop("compare_losses", True):
             columns = self._compare(trial, columns)
+        self.ceilings.note(trial, columns["status"])
         record = record_of(trial, columns, attempt=attempt + 1, code_version=self._code_version)
         self._store.add(record)
 
@@ -242,8 +297,11 @@ class _Driver:
     def _split(self, job: _Job, nodes: list[Node]) -> None:
         """Let the trials of a job that some node serves run; the others become rows that say why not."""
         for trial in job.trials:
+            if trial.trial_id in self._answered:  # on a node that has gone since: better this answer than none
+                self._progress.skipped(trial)
+                continue
             if any(node.serves(trial.target) for node in nodes):
-                self._queues[trial.target.needs_accelerator].append(_Job(job.place, [trial]))
+                self._queues[trial.target.needs_accelerator].append(_Job(job.place, [trial], [trial]))
                 continue
             cause = self._cause(trial, nodes)
             if self._store.final(trial.trial_id)[::2] == ("unavailable", cause):
@@ -292,8 +350,9 @@ def record_of(trial: Trial, columns: Mapping[str, Any], *, attempt: int, code_ve
         code_version=code_version,
     )
     for name, value in record.row().items():
-        if value is None and name in COLUMNS and name not in ("error_type", "error_message", "null_reasons"):
+        if value is None and name not in ("error_type", "error_message", "null_reasons"):
             why = NULL_WITHOUT.get(name) if record.status == "ok" else f"the trial ended as {record.status}"
+            why = "means nothing for this trial" if name in trial.parameters else why
             reasons.setdefault(name, why or "not known on this machine")
     return dataclasses.replace(record, null_reasons=reasons)
 

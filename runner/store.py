@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import secrets
+import socket
 import tempfile
 import time
 import weakref
@@ -32,6 +33,7 @@ from sweeps.study import SWEEP, TRIALS, read_records, read_sweep
 ROWS_PER_PART = 256
 SECONDS_BETWEEN_WRITES = 0.5
 _UNFINISHED = ".writing-"  # prefix of what a killed run may leave behind
+_LOCK = ".lock"  # says who writes the study; the claim itself ends with the process
 
 
 class Store:
@@ -132,7 +134,7 @@ def check(folder: Path, sweep: Sweep) -> None:
     except OSError as error:
         raise StudyError(f"--out {folder}: cannot be written: {error.strerror}; choose another --out") from None
     if not (folder / SWEEP).is_file():
-        if folder.is_dir() and any(not each.name.startswith(_UNFINISHED) for each in folder.iterdir()):
+        if folder.is_dir() and any(not each.name.startswith((_UNFINISHED, _LOCK)) for each in folder.iterdir()):
             raise StudyError(f"--out {folder}: is not empty and not a study; choose another --out")
         return
     older = read_sweep(folder)
@@ -158,16 +160,20 @@ def _lock(folder: Path) -> int:
     """Claim the folder for this process, until the returned file descriptor is closed or the process ends.
 
     Raises:
-        StudyError: Another run has it.
+        StudyError: Another run has it; the message says which.
     """
-    held = os.open(folder, os.O_RDONLY)
+    held = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
+        who = os.read(held, 1000).decode(errors="replace").strip() or "another run"
         os.close(held)
         raise StudyError(
-            f"--out {folder}: another run is writing this study at this moment; wait for it, or choose another --out"
+            f"--out {folder}: {who} is writing this study at this moment; wait for it, or choose another --out"
         ) from None
+    os.ftruncate(held, 0)
+    since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    os.write(held, f"process {os.getpid()} on {socket.gethostname()}, since {since},\n".encode())
     return held
 
 

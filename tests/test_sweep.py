@@ -336,7 +336,7 @@ def test_a_sweep_that_ships_makes_a_whole_study_in_results(smoke, place):
     assert smoke.returncode == 0, smoke.stdout + smoke.stderr
     assert smoke.stdout.splitlines()[0] == PLACE
     names = {path.relative_to(study).parts[0] for path in study.rglob("*")}
-    assert names == {"trials", "sweep.yaml", "report.html", "report.md", "crossovers.json", "charts", "log.txt"}
+    assert names == {".lock", "trials", "sweep.yaml", "report.html", "report.md", "crossovers.json", "charts", "log.txt"}
     assert {path.suffix for path in (study / "charts").iterdir()} == {".svg", ".png"}
     assert smoke.stdout.splitlines()[-1] == f"Report: {Path('results') / 'smoke' / 'report.html'}"
 

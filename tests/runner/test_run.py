@@ -1,6 +1,7 @@
 """The driver loop, with an executor that answers at once behind the contract of the real ones. The store is real."""
 
 import io
+import math
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -119,14 +120,15 @@ def drive(folder, sweep, executor, *, retry=frozenset(), **settings):
     store = Store(folder, sweep)
     todo = open_trials(sweep.pairs(), store, retry)
     with Watched(folder, sum(map(len, todo))) as progress:
-        settings = {"code_version": "v1", "by_target": sweep.pairing == "by_target", **settings}
+        settings = {"code_version": "v1", "axis": sweep.axis, "by_target": sweep.pairing == "by_target", **settings}
         try:
-            ran = run(todo, store, executor, progress, **settings)
+            ran = run(sweep.pairs(), todo, store, executor, progress, **settings)
             return Outcome(ran, statuses(sweep.pairs(), store)), progress
         finally:
             store.close()
 
 
+PLAIN = {"axis": "batch_size", "by_target": False, "code_version": "v1"}
 SIX = {"axes": {"batch_size": [1, 2, 3, 4, 5, 6]}, "passes": 2}
 WITH_GPU = {**SIX, "targets": ["cpu", "gpu"]}
 BY_TARGET = {**WITH_GPU, "pairing": "by_target"}
@@ -192,8 +194,8 @@ def test_a_node_that_comes_later_is_used(folder):
 
 
 @pytest.mark.parametrize("status", ["node_lost", "ok"])
-def test_a_node_that_is_lost_in_the_middle_of_a_pair_hands_the_rest_to_another(folder, status):
-    """It can take its trial with it, or be gone when the answer is in."""
+def test_a_node_that_is_lost_in_the_middle_of_a_pair_hands_the_whole_pair_to_another(folder, status):
+    """It can take its trial with it, or be gone when the answer is in. A pair is measured on one node."""
 
     def answer(trial, at):
         if at.node_id != "a":
@@ -204,48 +206,143 @@ def test_a_node_that_is_lost_in_the_middle_of_a_pair_hands_the_rest_to_another(f
     executor = Pretend([node("a"), node("b")], answer)
     sweep = make_sweep(**SIX)
     outcome, _ = drive(folder, sweep, executor)
-    assert outcome.statuses == ({"ok": 24} if status == "ok" else {"ok": 23, "node_lost": 1})
-    first, at = executor.started[0]
-    assert at == "a"
-    (rest,) = [trial for trial in sweep.pairs()[0] if trial != first]
-    later = [(trial, name) for trial, name in executor.started if name == "b"]
-    assert (rest, "b") in later[:3]  # before pairs that have not begun
-    assert [name for trial, name in executor.started if name == "a"] == ["a"]
+    assert outcome.statuses == {"ok": 24}
+    assert outcome.ran == 25
+    pair = sweep.pairs()[0]
+    assert executor.started[0] == (pair[0], "a")
+    assert [name for _, name in executor.started].count("a") == 1
+    later = [trial for trial, name in executor.started if name == "b"]
+    assert later[2:4] == pair, "after the pair that b has, before those that have not begun"
+    final = [row for row in rows(folder) if row["pair_id"] == pair[0].pair_id and row["node_id"] == "b"]
+    assert {row["trial_id"] for row in final} == {trial.trial_id for trial in pair}
 
 
-def test_a_lost_trial_is_asked_again_by_the_next_run(folder):
+def test_a_pair_is_moved_once_and_then_left_to_the_next_run(folder):
     sweep = make_sweep(**SIX)
     lost = sweep.pairs()[2][0].trial_id
-    drive(
-        folder, sweep, Pretend([node("a"), node("b")], lambda trial, _: "node_lost" if trial.trial_id == lost else "ok")
-    )
+    gone = lambda trial, at: "node_lost" if trial.trial_id == lost else "ok"  # noqa: E731
+    outcome, _ = drive(folder, sweep, Pretend([node("a"), node("b"), node("c")], gone))
+    assert outcome.statuses == {"ok": 23, "node_lost": 1}
     executor = Pretend([node("a")])
     outcome, _ = drive(folder, sweep, executor)
     assert [trial.trial_id for trial, _ in executor.started] == [lost]
     assert (outcome.ran, outcome.statuses) == (1, {"ok": 24})
     assert sorted((row["attempt"], row["status"]) for row in rows(folder) if row["trial_id"] == lost) == [
         (1, "node_lost"),
-        (2, "ok"),
+        (2, "node_lost"),
+        (3, "ok"),
     ]
 
 
 def test_what_is_done_is_not_run_again(folder):
     sweep = make_sweep(**SIX)
-    endings = ["ok", "oom", "timeout", "error", "crashed", "invalid"]
+    endings = ["ok", "error", "crashed", "invalid", "oom", "oom"]  # the last is skipped, or was before the other
     drive(folder, sweep, Pretend([node("a")], lambda trial, _: endings[trial.parameters["batch_size"] - 1]))
     executor = Pretend([node("a")])
     outcome, _ = drive(folder, sweep, executor)
     assert executor.started == []
-    assert (outcome.ran, outcome.statuses) == (0, dict.fromkeys(endings, 4))
+    assert outcome.ran == 0
+    assert outcome.statuses["oom"] + outcome.statuses["skipped_larger"] == 8
+    assert {status: outcome.statuses[status] for status in endings[:4]} == dict.fromkeys(endings[:4], 4)
 
 
 def test_statuses_can_be_asked_again(folder):
     sweep = make_sweep(**SIX)
-    drive(folder, sweep, Pretend([node("a")], lambda trial, _: "oom" if trial.target.name == "cpu" else "error"))
+    drive(folder, sweep, Pretend([node("a")], lambda trial, _: "ok" if trial.target.name == "cpu" else "error"))
     executor = Pretend([node("a")])
-    outcome, _ = drive(folder, sweep, executor, retry=frozenset({"oom"}))
-    assert {trial.target.name for trial, _ in executor.started} == {"cpu"}
-    assert outcome.statuses == {"ok": 12, "error": 12}
+    outcome, _ = drive(folder, sweep, executor, retry=frozenset({"error"}))
+    assert {trial.target.name for trial, _ in executor.started} == {"cpu-1"}
+    assert outcome.statuses == {"ok": 24}
+
+
+def ended(folder, sweep, axis="batch_size"):
+    """Final status by target, pass and size."""
+    store = Store(folder, sweep)
+    store.close()
+    trials = [trial for pair in sweep.pairs() for trial in pair]
+    return {(t.target.name, t.pass_index, t.parameters[axis]): store.final(t.trial_id) for t in trials}
+
+
+@pytest.mark.parametrize("status", ["oom", "timeout"])
+def test_what_is_larger_than_what_was_too_large_is_skipped(folder, status):
+    too_large = lambda trial, _: status if trial.target.name == "cpu" and trial.parameters["batch_size"] > 3 else "ok"  # noqa: E731
+    sweep = make_sweep(**SIX)
+    executor = Pretend([node("a")], too_large)
+    outcome, _ = drive(folder, sweep, executor)
+    found = ended(folder, sweep)
+    assert {key: s for key, (s, *_) in found.items() if key[0] == "cpu-1" or key[2] <= 3} == {
+        key: "ok" for key in found if key[0] == "cpu-1" or key[2] <= 3
+    }
+    skipped = {key: message for key, (s, _, message) in found.items() if s == "skipped_larger"}
+    tried = [trial.parameters["batch_size"] for trial, _ in executor.started if trial.target.name == "cpu"]
+    larger = [size for size in tried if size > 3]
+    assert larger == sorted(larger, reverse=True), "a size is tried only where no smaller one was too large"
+    assert len(skipped) == 6 - len(larger)
+    what = {"oom": "ran out of memory", "timeout": "hit the deadline"}[status]
+    assert set(skipped.values()) <= {
+        f"cpu {what} at batch_size {size} already; --retry {status},skipped_larger asks both again"
+        for size in (4, 5, 6)
+    }
+    assert outcome.ran == 24 - len(skipped)
+
+
+def test_what_was_too_large_in_an_earlier_run_counts_until_it_is_asked_again(folder):
+    oom = lambda trial, _: "oom" if trial.target.name == "cpu" else "ok"  # noqa: E731
+    drive(folder, make_sweep(axes={"batch_size": [2]}), Pretend([node("a")], oom))
+    grown = make_sweep(axes={"batch_size": [1, 2, 4]})
+    executor = Pretend([node("a")])
+    outcome, _ = drive(folder, grown, executor)
+    assert outcome.statuses == {"ok": 4, "oom": 1, "skipped_larger": 1}
+    assert executor.of("cpu") == ["a"]
+    outcome, _ = drive(folder, grown, Pretend([node("a")]), retry=frozenset({"oom", "skipped_larger"}))
+    assert outcome.statuses == {"ok": 6}
+
+
+def test_another_configuration_is_not_too_large(folder):
+    oom = lambda trial, _: "oom" if trial.parameters["width"] == 8 else "ok"  # noqa: E731
+    parameters = {name: value for name, value in TINY.items() if name != "width"}
+    sweep = make_sweep(axes={"batch_size": [1, 2], "width": [4, 8]}, parameters=parameters)
+    outcome, _ = drive(folder, sweep, Pretend([node("a")], oom))
+    assert outcome.statuses["ok"] == 4
+
+
+def test_a_fault_that_all_have_in_common_stops_the_sweep(folder):
+    outcome, _ = drive(folder, make_sweep(**SIX), Pretend([node("a"), node("b")], lambda *_: "error"))
+    assert outcome.statuses["error"] < 10
+    assert outcome.statuses[""] + outcome.statuses["error"] == 24
+    assert "all ended in the same way (error: )" in (folder / "log.txt").read_text()
+    again, _ = drive(folder, make_sweep(**SIX), Pretend([node("a")]))
+    assert again.statuses["ok"] == outcome.statuses[""]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda trial, at: "error" if at.node_id == "a" else "ok",
+        lambda trial, at: "error" if trial.target.name == "cpu" else "ok",
+        lambda trial, at: "timeout",
+    ],
+    ids=["one node", "one target", "no fault of the code"],
+)
+def test_a_fault_of_some_does_not(folder, answer):
+    outcome, _ = drive(folder, make_sweep(**SIX), Pretend([node("a"), node("b")], answer))
+    assert outcome.statuses[""] == 0
+
+
+def test_when_time_is_up_nothing_more_is_begun(folder):
+    sweep = make_sweep(**SIX)
+    executor = Pretend([node("a")])
+    executor.between = lambda executor: len(executor.started) == 3 and clock.append(1)
+    clock = []
+    moment = driving.time.monotonic
+    driving_time = type("Time", (), {"monotonic": lambda: math.inf if clock else moment(), "sleep": driving.time.sleep})
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(driving, "time", driving_time)
+        outcome, _ = drive(folder, sweep, executor, until=moment() + 1e6)
+    assert outcome.statuses == {"ok": 4, "": 20}, "the pair that had begun is finished"
+    assert "The time is up" in (folder / "log.txt").read_text()
+    again, _ = drive(folder, sweep, Pretend([node("a")]))
+    assert again.statuses == {"ok": 24}
 
 
 def test_a_longer_sweep_runs_what_is_new(folder):
@@ -370,7 +467,16 @@ def test_a_gpu_machine_that_is_lost_for_good(folder):
         lambda trial, _: "node_lost" if len(executor.of("gpu")) == 3 and trial.target.name == "gpu" else "ok",
     )
     outcome, _ = drive(folder, make_sweep(**BY_TARGET), executor)
-    assert outcome.statuses == {"ok": 14, "node_lost": 1, "unavailable": 9}
+    assert outcome.statuses == {"ok": 14, "unavailable": 10}
+
+
+def test_an_answer_of_a_node_that_is_lost_later_is_better_than_none(folder):
+    """The accelerator's node goes while the second trial of a pair runs there: the first one's answer stays."""
+    gone = lambda trial, _: "node_lost" if len(executor.started) == 2 else "ok"  # noqa: E731
+    executor = Pretend([node("g", accelerators=1)], gone, between=lambda e: None)
+    sweep = make_sweep(**WITH_GPU)
+    outcome, _ = drive(folder, sweep, executor)
+    assert outcome.statuses == {"ok": 1, "unavailable": 23}
 
 
 def test_an_interrupted_run_keeps_what_has_ended(folder):
@@ -385,7 +491,7 @@ def test_an_interrupted_run_keeps_what_has_ended(folder):
     store = Store(folder, sweep)
     progress = Watched(folder, 24)
     with pytest.raises(KeyboardInterrupt), progress:
-        run(open_trials(sweep.pairs(), store), store, executor, progress, by_target=False, code_version="v1")
+        run(sweep.pairs(), open_trials(sweep.pairs(), store), store, executor, progress, **PLAIN)
     store.close()
     assert len(rows(folder)) == 7
     assert [record.trial_id for record in progress.reported] == [t.trial_id for t, _ in executor.started[:7]]
@@ -411,7 +517,7 @@ def test_a_disk_that_fails_ends_the_run_as_an_error_of_the_study(folder):
     store = Store(folder, sweep)
     progress = Watched(folder, 24)
     with pytest.raises(StudyError, match="what was reported before is safe"), progress:
-        run(open_trials(sweep.pairs(), store), store, executor, progress, by_target=False, code_version="v1")
+        run(sweep.pairs(), open_trials(sweep.pairs(), store), store, executor, progress, **PLAIN)
 
 
 def test_a_trial_without_a_row_is_counted_as_such(folder):
@@ -419,7 +525,7 @@ def test_a_trial_without_a_row_is_counted_as_such(folder):
     store = Store(folder, sweep)
     with Watched(folder, 4) as progress:
         todo = open_trials(sweep.pairs(), store)[:2]
-        assert run(todo, store, Pretend([node("a")]), progress, by_target=False, code_version="v1") == 4
+        assert run(sweep.pairs(), todo, store, Pretend([node("a")]), progress, **PLAIN) == 4
     assert statuses(sweep.pairs(), store) == {"ok": 4, "": 20}
 
 
@@ -478,7 +584,7 @@ def test_rungs_are_compared_with_their_like(folder):
     losses = {"preload": 1.0, "nosync": 2.0}
     executor = Trained(lambda trial: {"loss_step_1": losses[trial.rung]})
     with Watched(folder, 4) as progress:
-        assert run(open_trials(ladder, store), store, executor, progress, by_target=False, code_version="v1") == 4
+        assert run(ladder, open_trials(ladder, store), store, executor, progress, **PLAIN) == 4
     assert statuses(ladder, store) == {"ok": 4}
     assert {row["rung"] for row in rows(folder)} == {"preload", "nosync"}
 

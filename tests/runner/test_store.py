@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -47,7 +48,7 @@ def folder(tmp_path):
 
 def test_opening_makes_a_study_without_rows(folder, sweep):
     kept = Store(folder, sweep)
-    assert sorted(each.name for each in folder.iterdir()) == ["sweep.yaml", "trials"]
+    assert sorted(each.name for each in folder.iterdir()) == [".lock", "sweep.yaml", "trials"]
     assert parts(folder) == []
     assert read_sweep(folder) == sweep
     assert kept.warnings == []
@@ -171,7 +172,7 @@ def test_a_run_that_was_killed_before_it_had_noted_its_sweep_can_begin_again(fol
     (folder / ".writing-sweep.yaml").write_text("name: ma")
     check(folder, sweep)
     Store(folder, sweep)
-    assert sorted(each.name for each in folder.iterdir()) == ["sweep.yaml", "trials"]
+    assert sorted(each.name for each in folder.iterdir()) == [".lock", "sweep.yaml", "trials"]
 
 
 def test_a_run_that_was_killed_before_it_had_made_room_for_trials_can_go_on(folder, sweep):
@@ -307,7 +308,7 @@ def test_the_versions_of_the_code_in_a_study(folder, sweep):
 
 def test_a_second_run_of_the_same_study_is_refused_while_the_first_goes_on(folder, sweep):
     first = Store(folder, sweep)
-    with pytest.raises(StudyError, match="another run is writing this study"):
+    with pytest.raises(StudyError, match=f"process {os.getpid()} on {socket.gethostname()}, since .* UTC, is writing"):
         Store(folder, sweep)
     del first
     Store(folder, sweep)
