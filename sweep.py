@@ -123,7 +123,7 @@ def main(
 
 
 def _print_catalog() -> None:
-    from sweeps.definition import catalog, load
+    from sweeps.sweep_file import catalog, load
 
     for name in catalog():
         print(f"{name:12} {load(name).question}")
@@ -147,11 +147,11 @@ def _run(
     from runner import store
     from runner.place import choose_place
     from runner.run import open_trials, statuses
-    from sweeps.definition import load
     from sweeps.errors import InputError
     from sweeps.own import source_of
     from sweeps.record import FAILED
     from sweeps.study import LOG
+    from sweeps.sweep_file import load
 
     if address is not None and (local or not address.strip()):
         raise InputError("--address: give an address, or auto for the running Ray; and not together with --local")

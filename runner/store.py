@@ -29,6 +29,7 @@ from sweeps.errors import InputError, StudyError
 from sweeps.own import short_name
 from sweeps.record import COLUMNS, Record, schema, table
 from sweeps.study import SWEEP, TRIALS, read_records, read_sweep
+from sweeps.sweep_file import join
 
 ROWS_PER_PART = 256
 SECONDS_BETWEEN_WRITES = 0.5
@@ -56,7 +57,7 @@ class Store:
             self.close = weakref.finalize(self, os.close, _lock(folder))  # lets another run have the study
             for left in folder.glob(f"{_UNFINISHED}*"):
                 left.unlink()
-            joined = sweep.joined_with(read_sweep(folder) if (folder / SWEEP).is_file() else sweep)
+            joined = join(sweep, read_sweep(folder) if (folder / SWEEP).is_file() else sweep)
             _replace(folder / SWEEP, joined.dump().encode())  # first: it makes the folder a study
             (folder / TRIALS).mkdir(exist_ok=True)
             self._alike = [joined.parameters, *({name: v} for name, values in joined.axes.items() for v in values)]
@@ -151,7 +152,7 @@ def check(folder: Path, sweep: Sweep) -> None:
                 f"--out {folder}: holds another study, with {what} {there}, not {here}; choose another --out"
             )
     try:
-        sweep.joined_with(older)
+        join(sweep, older)
     except InputError as error:
         raise StudyError(f"--out {folder}: {error}") from None
 

@@ -14,9 +14,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sweeps.definition import Sweep, read
+from sweeps.definition import Sweep
 from sweeps.errors import InputError, StudyError
 from sweeps.record import schema
+from sweeps.sweep_file import read
 
 TRIALS = "trials"
 SWEEP = "sweep.yaml"

@@ -19,7 +19,7 @@ import pytest
 import torch
 
 import sweeps.record
-from sweeps import definition
+from sweeps import definition, sweep_file
 from sweeps.families import FAMILIES
 from sweeps.ladder import RUNGS
 from sweeps.levers import levers
@@ -129,14 +129,14 @@ def test_commands_name_what_is_there(document: Path, known_flags: dict[str, set[
             if after and "/" in after[0]:
                 assert (ROOT / after[0]).is_file(), words
             elif after and not after[0].startswith("-") and not after[0].endswith((".yaml", ".yml")):
-                assert after[0] in definition.catalog(), words
+                assert after[0] in sweep_file.catalog(), words
 
 
 @each_document
 def test_sweep_files_are_valid(document: Path, tmp_path: Path):
     for path in write_named_blocks(document, tmp_path):
         if path.suffix == ".yaml" and "axes:" in path.read_text(encoding="utf-8"):
-            assert definition.load(str(path)).pairs()
+            assert sweep_file.load(str(path)).pairs()
 
 
 def test_readme_has_a_sweep_file_and_a_model(tmp_path: Path):
@@ -146,7 +146,7 @@ def test_readme_has_a_sweep_file_and_a_model(tmp_path: Path):
 
 def test_readme_model_trains(tmp_path: Path):
     files = write_named_blocks(ROOT / "README.md", tmp_path)
-    loaded = [definition.load(str(path)) for path in files if path.suffix == ".yaml"]
+    loaded = [sweep_file.load(str(path)) for path in files if path.suffix == ".yaml"]
     (asked,) = [sweep for sweep in loaded if ":" in sweep.workload]
     place, _, factory = asked.workload.rpartition(":")
     spec = importlib.util.spec_from_file_location("readme_model", place)
@@ -167,7 +167,7 @@ def test_readme_first_screen_has_the_two_commands():
 
 def test_readme_names_every_sweep_that_ships():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [name for name in definition.catalog() if f"| `{name}` |" not in text] == []
+    assert [name for name in sweep_file.catalog() if f"| `{name}` |" not in text] == []
 
 
 def test_readme_names_every_workload_and_what_it_can_be_asked():

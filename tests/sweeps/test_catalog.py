@@ -3,8 +3,8 @@
 import pytest
 
 from runner.workloads.load import FAMILIES as TRAINED
-from sweeps.definition import CATALOG, catalog, load
 from sweeps.families import FAMILIES
+from sweeps.sweep_file import CATALOG, catalog, load
 
 each_sweep = pytest.mark.parametrize("name", sorted(catalog()))
 
@@ -16,6 +16,9 @@ def test_the_catalog_is_the_folder():
         "default",
         "lstm_fused",
         "lstm_loop",
+        "optimizer",
+        "reading",
+        "sequence",
         "smoke",
         "tutorial",
         "width",
