@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from runner.executor import Executor
     from runner.store import Store
     from sweeps.definition import Sweep
+    from sweeps.folder import Folder
     from sweeps.trial import Trial
 
 # \b keeps the lines of a block as they are.
@@ -63,7 +64,8 @@ def main(
         str, typer.Argument(metavar="NAME|FILE.yaml", help="A sweep that ships (see --list), or a file.")
     ] = "default",
     out: Annotated[
-        Path | None, typer.Option(metavar="STUDY", help="Folder of the study. [default: results/<name>]")
+        str | None,
+        typer.Option(metavar="STUDY", help="Folder of the study, or s3://bucket/prefix. [default: results/<name>]"),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -131,7 +133,7 @@ def _print_catalog() -> None:
 
 def _run(
     name: str,
-    out: Path | None,
+    out: str | None,
     settings: list[str],
     targets: str,
     *,
@@ -148,6 +150,7 @@ def _run(
     from runner.place import choose_place
     from runner.run import open_trials, statuses
     from sweeps.errors import InputError
+    from sweeps.folder import Folder
     from sweeps.own import source_of
     from sweeps.record import FAILED
     from sweeps.study import LOG
@@ -158,7 +161,7 @@ def _run(
     rivals = _names("--targets", targets)
     choice = {has: load(name, settings=settings, targets=rivals, accelerator=has) for has in (True, False)}
     retried = _statuses(retry)
-    folder = (out or Path("results") / choice[True].name).expanduser()
+    folder = Folder.at(out or f"results/{choice[True].name}")
     store.check(folder, choice[True])
     place = choose_place(address, local=local)
     print(place.sentence, flush=True)
@@ -204,7 +207,7 @@ def _run(
             from analysis import sizes_to_explain
 
             found += measure("Where the time goes", asked.ladder(sizes_to_explain(folder)))
-        _sum_up(found, kept.folder / LOG)
+        _sum_up(found, f"{folder}/{LOG}")
     if report:
         _report(folder)
     return 3 if any(found[status] for status in {*FAILED, ""}) else 0
@@ -289,12 +292,15 @@ def _measure(
     from sweeps.study import LOG
 
     _end_on_signals()  # Ray has put its own in their place
-    with Progress(Console(), kept.folder / LOG, total=sum(map(len, todo))) as progress:
-        by_target = asked.pairing == "by_target"
+    by_target = asked.pairing == "by_target"
+    with (
+        kept.folder.kept_locally(LOG) as log,
+        Progress(Console(), log, total=sum(map(len, todo))) as progress,
+    ):
         run(plan, todo, kept, executor, progress, axis=asked.axis, by_target=by_target, **settings)
 
 
-def _sum_up(found: Counter[str], log: Path) -> None:
+def _sum_up(found: Counter[str], log: str) -> None:
     """Say how the trials have ended, and how to ask those again that have not ended well."""
     from sweeps.record import FAILED
 
@@ -304,7 +310,7 @@ def _sum_up(found: Counter[str], log: Path) -> None:
         print(f"When the cause is mended, ask them again: --retry {','.join(failed)} (causes: {log})")
 
 
-def _report(folder: Path) -> None:
+def _report(folder: Folder) -> None:
     """Write the report and end with its verdict."""
     from analysis.report import write
 
@@ -313,7 +319,7 @@ def _report(folder: Path) -> None:
         print(f"Warning: {warning}", flush=True)
     for sentence in written.sentences:
         print(sentence, flush=True)
-    print(f"Report: {folder / 'report.html'}", flush=True)
+    print(f"Report: {folder}/report.html", flush=True)
 
 
 def _statuses(text: str) -> frozenset[str]:

@@ -148,6 +148,7 @@ class _Driver:
         self._answered: set[str] = set()  # trials that have one, and not only a lost node
         self._moved: set[int] = set()  # places of jobs that have been given to another node once
         self._busy: dict[str, _Job] = {}  # by node: what follows the trial that runs there
+        self._is_in_trouble = False
         self._wait_until: float | None = None
         self._gpu_nodes_do_cpu_work = not by_target
         self.ran = 0
@@ -169,6 +170,7 @@ class _Driver:
             if not answers and not self._busy and any(self._queues.values()):
                 time.sleep(TICK_S)  # for nodes to come
             self._progress.stored(self._store.flush())
+            self._tell_of_trouble()
 
     def _stop_early(self, nodes: list[Node]) -> None:
         """Begin nothing more when time is up, or when everything fails alike."""
@@ -183,6 +185,15 @@ class _Driver:
         for waiting in (*self._queues.values(), self._again):
             waiting.clear()
         self._progress.say(why)
+
+    def _tell_of_trouble(self) -> None:
+        """Say once that an object store cannot be reached, and once that it can be again."""
+        if bool(self._store.trouble) != self._is_in_trouble:
+            self._is_in_trouble = bool(self._store.trouble)
+            held = "trials go on, and their rows are written when it can be"
+            self._progress.say(
+                f"{self._store.trouble}; {held}" if self._is_in_trouble else "The study can be written again."
+            )
 
     def _enqueue(self, job: _Job, *, first: bool = False) -> None:
         queue = self._queues[any(trial.target.needs_accelerator for trial in job.trials)]

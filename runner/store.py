@@ -7,13 +7,9 @@ full; so there are few files, and at any moment each is whole.
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import secrets
-import socket
 import tempfile
 import time
-import weakref
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -23,52 +19,62 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from runner.claim import LOCK, Claim
 from runner.parity import STEPS, Losses, losses_of
 from sweeps.definition import Sweep
 from sweeps.errors import InputError, StudyError
+from sweeps.folder import UNFINISHED, Folder
 from sweeps.own import short_name
 from sweeps.record import COLUMNS, Record, schema, table
-from sweeps.study import SWEEP, TRIALS, read_records, read_sweep
+from sweeps.study import SWEEP, TRIALS, read_records, read_sweep, reason
 from sweeps.sweep_file import join
 
 ROWS_PER_PART = 256
 SECONDS_BETWEEN_WRITES = 0.5
-_UNFINISHED = ".writing-"  # prefix of what a killed run may leave behind
-_LOCK = ".lock"  # says who writes the study; the claim itself ends with the process
+#: An object store charges for each write, and can be out of reach for a while.
+SECONDS_BETWEEN_OBJECTS = 5.0
+SECONDS_OUT_OF_REACH = 120.0
 
 
 class Store:
     """Keeps the records of one run of one study."""
 
-    def __init__(self, folder: Path, sweep: Sweep) -> None:
+    def __init__(self, place: Folder | Path, sweep: Sweep) -> None:
         """Open the study for writing: make the folder, note the sweep.
 
         Raises:
-            StudyError: See `check`.
+            StudyError: See `check`; or another run is writing it.
         """
+        self.folder = folder = Folder.at(place)
         check(folder, sweep)
-        self.folder = folder
         self._open: list[Record] = []  # rows of the open part
         self._written = 0  # how many of them are on disk
-        self._last_write = 0.0
+        self._next_write = 0.0
         self._part = self._new_part()
+        self.trouble = ""
+        """Why rows cannot be written at this moment, for people; empty if they can."""
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self.close = weakref.finalize(self, os.close, _lock(folder))  # lets another run have the study
-            for left in folder.glob(f"{_UNFINISHED}*"):
-                left.unlink()
-            joined = join(sweep, read_sweep(folder) if (folder / SWEEP).is_file() else sweep)
-            _replace(folder / SWEEP, joined.dump().encode())  # first: it makes the folder a study
-            (folder / TRIALS).mkdir(exist_ok=True)
+            folder.make()
+            self._claim = Claim(folder)
+            for left in folder.names():
+                if left.startswith(UNFINISHED):
+                    folder.remove(left)
+            joined = join(sweep, read_sweep(folder) if folder.has(SWEEP) else sweep)
+            folder.write(SWEEP, joined.dump().encode())  # first: it makes the folder a study
+            folder.make(TRIALS)
             self._alike = [joined.parameters, *({name: v} for name, values in joined.axes.items() for v in values)]
             _widen(folder, schema(self._alike))
+            self.warnings, answered = _final_rows(folder)
         except OSError as error:
-            raise StudyError(f"{folder}: cannot be written: {error.strerror}; choose another --out") from None
-        self.warnings, answered = _final_rows(folder)
+            raise StudyError(f"{folder}: cannot be written: {reason(error)}; choose another --out") from None
         self._final: dict[str, tuple[str, int, str]] = {}
         self._losses: defaultdict[tuple[str, str], dict[str, Losses]] = defaultdict(dict)
         for row in answered:
             self._note(row)
+
+    def close(self) -> None:
+        """Let another run have the study."""
+        self._claim.release()
 
     def final(self, trial_id: str) -> tuple[str, int, str]:
         """Return status, attempt and error message of a trial's final row; ("", 0, "") where it has none."""
@@ -89,25 +95,36 @@ class Store:
         Returns:
             The records that have become safe by this call.
         """
-        if self._written == len(self._open):
+        if self._written == len(self._open) or (not now and time.monotonic() < self._next_write):
             return []
-        if not now and time.monotonic() - self._last_write < SECONDS_BETWEEN_WRITES:
-            return []
-        beside = self.folder / f"{_UNFINISHED}{self._part.name}"
-        try:
-            pq.write_table(table(self._open, self._alike), beside)
-            beside.replace(self._part)
-        except OSError as error:
-            raise StudyError(
-                f"{self._part}: cannot be written: {error.strerror}; what was reported before is safe, "
-                "and the same command runs the rest"
-            ) from None
-        self._last_write = time.monotonic()
+        give_up = time.monotonic() + (0.0 if self.folder.is_local else SECONDS_OUT_OF_REACH)
+        while not self._write():
+            if not now and not self.folder.is_local:
+                return []
+            if time.monotonic() >= give_up:
+                raise StudyError(
+                    f"{self.trouble}; what was reported before is safe, and the same command runs the rest"
+                )
+            time.sleep(SECONDS_BETWEEN_OBJECTS)
         safe = self._open[self._written :]
         self._written = len(self._open)
         if self._written >= ROWS_PER_PART:
             self._open, self._written, self._part = [], 0, self._new_part()
         return safe
+
+    def _write(self) -> bool:
+        """Write the open part; return whether it is there now."""
+        whole = pa.BufferOutputStream()
+        pq.write_table(table(self._open, self._alike), whole)
+        try:
+            self._claim.renew()
+            self.folder.write(self._part, whole.getvalue())
+            self.trouble = ""
+        except OSError as error:
+            self.trouble = f"{self.folder}/{self._part}: cannot be written: {reason(error)}"
+        pause = SECONDS_BETWEEN_WRITES if self.folder.is_local else SECONDS_BETWEEN_OBJECTS
+        self._next_write = time.monotonic() + pause
+        return not self.trouble
 
     def _note(self, row: Mapping[str, Any]) -> None:
         trial_id, status = row["trial_id"], row["status"]
@@ -117,25 +134,26 @@ class Store:
         if status == "ok":
             of_pair[trial_id] = losses_of(row)
 
-    def _new_part(self) -> Path:
+    @staticmethod
+    def _new_part() -> str:
         moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-        return self.folder / TRIALS / f"{moment}-{secrets.token_hex(4)}.parquet"
+        return f"{TRIALS}/{moment}-{secrets.token_hex(4)}.parquet"
 
 
-def check(folder: Path, sweep: Sweep) -> None:
+def check(place: Folder | Path, sweep: Sweep) -> None:
     """Refuse a folder that this sweep cannot write to, and leave no trace.
 
     Raises:
         StudyError: The folder cannot be written, or holds another question.
     """
+    folder = Folder.at(place)
     try:
-        nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-        with tempfile.TemporaryDirectory(prefix=".crossover-", dir=nearest):
-            pass  # root may write anywhere, it says, but not below /proc
+        _try_to_write(folder)
+        inside = folder.names() if folder.exists() else []
     except OSError as error:
-        raise StudyError(f"--out {folder}: cannot be written: {error.strerror}; choose another --out") from None
-    if not (folder / SWEEP).is_file():
-        if folder.is_dir() and any(not each.name.startswith((_UNFINISHED, _LOCK)) for each in folder.iterdir()):
+        raise StudyError(f"--out {folder}: cannot be written: {reason(error)}; choose another --out") from None
+    if SWEEP not in inside:
+        if any(not name.startswith((UNFINISHED, LOCK)) for name in inside):
             raise StudyError(f"--out {folder}: is not empty and not a study; choose another --out")
         return
     older = read_sweep(folder)
@@ -157,61 +175,52 @@ def check(folder: Path, sweep: Sweep) -> None:
         raise StudyError(f"--out {folder}: {error}") from None
 
 
-def _lock(folder: Path) -> int:
-    """Claim the folder for this process, until the returned file descriptor is closed or the process ends.
+def _try_to_write(folder: Folder) -> None:
+    """Write something that is gone at once.
 
     Raises:
-        StudyError: Another run has it; the message says which.
+        OSError: That cannot be done.
     """
-    held = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        who = os.read(held, 1000).decode(errors="replace").strip() or "another run"
-        os.close(held)
-        raise StudyError(
-            f"--out {folder}: {who} is writing this study at this moment; wait for it, or choose another --out"
-        ) from None
-    os.ftruncate(held, 0)
-    since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    os.write(held, f"process {os.getpid()} on {socket.gethostname()}, since {since},\n".encode())
-    return held
+    if folder.is_local:
+        nearest = next(place for place in (folder.local, *folder.local.parents) if place.exists())
+        with tempfile.TemporaryDirectory(prefix=".crossover-", dir=nearest):
+            return  # root may write anywhere, it says, but not below /proc
+    name = f"{UNFINISHED}{secrets.token_hex(4)}"
+    folder.write(name, b"")
+    folder.remove(name)
 
 
-def code_versions(folder: Path) -> set[str]:
+def code_versions(folder: Folder) -> set[str]:
     """Return the versions of the measuring code that the rows of a study come from."""
     rows, _ = read_records(folder, ["trial_id", "code_version"])
     return {v for v in rows.column("code_version").to_pylist() if v} if rows.num_rows else set()
 
 
-def _final_rows(folder: Path) -> tuple[list[str], list[dict[str, Any]]]:
+def _final_rows(folder: Folder) -> tuple[list[str], list[dict[str, Any]]]:
     """Return the rows of a study as far as they are needed here, the final one of a trial last."""
     named = ["trial_id", "pair_id", "rung", "target", "status", "attempt", "error_message", "device", "precision"]
     rows, warnings = read_records(folder, [*named, "dtype", *STEPS.values()])
     return warnings, sorted(rows.to_pylist(), key=lambda row: row["attempt"] or 0)
 
 
-def _widen(folder: Path, wanted: pa.Schema) -> None:
+def _widen(folder: Folder, wanted: pa.Schema) -> None:
     """Bring parameters in older parts to the types that the study has now, so that all parts are one table.
 
     An axis of whole numbers to which 1.5 is added becomes double in every part. A part that cannot be read stays as it
     is: readers name it.
     """
-    for path in sorted((folder / TRIALS).glob("*.parquet")):
+    for name in folder.names(TRIALS):
+        if name.startswith(".") or not name.endswith(".parquet"):
+            continue
         with contextlib.suppress(pa.ArrowException):
-            rows = pq.ParquetFile(path).read()
-            names = [name for name in wanted.names if name in rows.column_names and name not in COLUMNS]
-            narrow = [name for name in names if rows.schema.field(name).type != wanted.field(name).type]
-            for name in narrow:
-                values = rows.column(name).cast(wanted.field(name).type)
-                rows = rows.set_column(rows.column_names.index(name), wanted.field(name), values)
+            with folder.open(f"{TRIALS}/{name}") as file:
+                rows = pq.ParquetFile(file).read()
+            known = [column for column in wanted.names if column in rows.column_names and column not in COLUMNS]
+            narrow = [column for column in known if rows.schema.field(column).type != wanted.field(column).type]
+            for column in narrow:
+                values = rows.column(column).cast(wanted.field(column).type)
+                rows = rows.set_column(rows.column_names.index(column), wanted.field(column), values)
             if narrow:
-                beside = folder / f"{_UNFINISHED}{path.name}"
-                pq.write_table(rows, beside)
-                beside.replace(path)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    beside = path.with_name(f"{_UNFINISHED}{path.name}")
-    beside.write_bytes(content)
-    beside.replace(path)
+                whole = pa.BufferOutputStream()
+                pq.write_table(rows, whole)
+                folder.write(f"{TRIALS}/{name}", whole.getvalue())

@@ -21,31 +21,28 @@ SCALARS: Mapping[str, Parameter] = {
     },
     **{
         name: Flag(meaning="of the optimizer, as torch.optim documents it")
-        for name in (
-            *("nesterov", "maximize", "foreach", "fused", "capturable", "differentiable"),
-            *("amsgrad", "centered", "decoupled_weight_decay"),
-        )
+        for name in (*("nesterov", "maximize", "foreach", "fused", "amsgrad", "centered", "decoupled_weight_decay"),)
     },
 }
 _COMMON = ("weight_decay", "foreach", "maximize")
-_GRAPHS = ("capturable", "differentiable")
-_ADAM = (*_COMMON, "eps", "amsgrad", *_GRAPHS, "fused")
+_ADAM = (*_COMMON, "eps", "amsgrad", "fused")
 
 #: Optimizers of torch.optim, each with its arguments that are one number, one truth value. Not here: LBFGS, which
-#: trains several times a step; SparseAdam, which needs sparse gradients; Muon, which takes matrices only.
+#: trains several times a step; SparseAdam, which needs sparse gradients; Muon, which takes matrices only. Nor the
+#: arguments `capturable`, which follows from the target's mode, and `differentiable`, which fails on any training here.
 OPTIMIZERS: Mapping[str, tuple[str, ...]] = {
-    "ASGD": (*_COMMON, "lambd", "alpha", "t0", *_GRAPHS),
-    "Adadelta": (*_COMMON, "rho", "eps", *_GRAPHS),
+    "ASGD": (*_COMMON, "lambd", "alpha", "t0"),
+    "Adadelta": (*_COMMON, "rho", "eps"),
     "Adafactor": (*_COMMON, "beta2_decay", "d"),
-    "Adagrad": (*_COMMON, "lr_decay", "initial_accumulator_value", "eps", "differentiable", "fused"),
+    "Adagrad": (*_COMMON, "lr_decay", "initial_accumulator_value", "eps", "fused"),
     "Adam": (*_ADAM, "decoupled_weight_decay"),
     "AdamW": _ADAM,
-    "Adamax": (*_COMMON, "eps", *_GRAPHS),
-    "NAdam": (*_COMMON, "eps", "momentum_decay", "decoupled_weight_decay", *_GRAPHS),
-    "RAdam": (*_COMMON, "eps", "decoupled_weight_decay", *_GRAPHS),
-    "RMSprop": (*_COMMON, "alpha", "eps", "momentum", "centered", *_GRAPHS),
-    "Rprop": ("foreach", "maximize", *_GRAPHS),
-    "SGD": (*_COMMON, "momentum", "dampening", "nesterov", "differentiable", "fused"),
+    "Adamax": (*_COMMON, "eps"),
+    "NAdam": (*_COMMON, "eps", "momentum_decay", "decoupled_weight_decay"),
+    "RAdam": (*_COMMON, "eps", "decoupled_weight_decay"),
+    "RMSprop": (*_COMMON, "alpha", "eps", "momentum", "centered"),
+    "Rprop": ("foreach", "maximize"),
+    "SGD": (*_COMMON, "momentum", "dampening", "nesterov", "fused"),
 }
 
 DTYPE = Choice(

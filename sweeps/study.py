@@ -9,13 +9,14 @@ log.txt            what happened while it ran
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sweeps.definition import Sweep
 from sweeps.errors import InputError, StudyError
+from sweeps.folder import Folder
 from sweeps.record import schema
 from sweeps.sweep_file import read
 
@@ -24,57 +25,67 @@ SWEEP = "sweep.yaml"
 LOG = "log.txt"
 
 
-def read_sweep(folder: Path) -> Sweep:
+def read_sweep(place: Folder | Path) -> Sweep:
     """Return the sweep that a study answers.
 
     Raises:
         StudyError: There is no study in the folder, or its sweep.yaml cannot be used.
     """
-    if not folder.is_dir():
-        raise StudyError(f"{folder}: no such folder; a study is a folder that `python sweep.py` made")
-    if not (folder / SWEEP).is_file():
-        raise StudyError(f"{folder}: is not a study (it has no {SWEEP}); name a folder such as results/default")
+    folder = Folder.at(place)
     try:
-        return read(folder / SWEEP)
+        if not folder.exists():
+            raise StudyError(f"{folder}: no such folder; a study is a folder that `python sweep.py` made")
+        if not folder.has(SWEEP):
+            raise StudyError(f"{folder}: is not a study (it has no {SWEEP}); name a folder such as results/default")
+        return read(folder.read(SWEEP), f"{folder}/{SWEEP}")
     except InputError as error:
         raise StudyError(str(error)) from None
+    except OSError as error:
+        raise StudyError(f"{folder}: cannot be read: {reason(error)}") from None
 
 
-def read_records(folder: Path, columns: Sequence[str] | None = None) -> tuple[pa.Table, list[str]]:
+def read_records(place: Folder | Path, columns: Sequence[str] | None = None) -> tuple[pa.Table, list[str]]:
     """Read every record of a study, whatever else lies in its `trials/`.
 
     Args:
-        folder: The study.
+        place: The study.
         columns: Only these columns; all by default.
 
     Returns:
         One table, one row an attempt of a trial, and a warning for each file that had to be left out: cut off,
         not Parquet, or Parquet that holds no records of ours. Columns that some files lack are null there.
     """
+    folder = Folder.at(place)
     described = schema([])
     rows, warnings = described.empty_table(), []
-    for path in sorted((folder / TRIALS).iterdir()) if (folder / TRIALS).is_dir() else []:
-        if path.name.startswith("."):
+    for name in folder.names(TRIALS):
+        if name.startswith("."):
             continue
-        where = f"{TRIALS}/{path.name}"
-        if path.suffix != ".parquet" or not path.is_file():
+        where = f"{TRIALS}/{name}"
+        if PurePosixPath(name).suffix != ".parquet" or not folder.has(where):
             warnings.append(f"{where} is not a Parquet file of this study; it was left out")
             continue
         try:
-            part = _read_part(path)
+            part = _read_part(folder, where)
             if not _holds_records(part.schema, described):
                 warnings.append(f"{where} holds no records of this program; it was left out")
                 continue
             rows = pa.concat_tables([rows, part], promote_options="permissive")
         except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
-            reason = str(error).split("\n")[0][:120].rstrip(".")
-            warnings.append(f"{where} is damaged or cut off ({reason}); its rows are lost and it was left out")
+            warnings.append(f"{where} is damaged or cut off ({reason(error)}); its rows are lost and it was left out")
     return (rows if columns is None else rows.select([c for c in columns if c in rows.column_names])), warnings
 
 
-def _read_part(path: Path) -> pa.Table:
+def reason(error: BaseException) -> str:
+    """Return what an error says, in a few words."""
+    said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return str(said).split("\n")[0][:120].rstrip(".")
+
+
+def _read_part(folder: Folder, name: str) -> pa.Table:
     # Every column, whichever are asked for: a part is either used by everybody or by nobody.
-    part = pq.ParquetFile(path, page_checksum_verification=True).read().replace_schema_metadata(None)
+    with folder.open(name) as file:
+        part = pq.ParquetFile(file, page_checksum_verification=True).read().replace_schema_metadata(None)
     part.validate(full=True)
     return part
 

@@ -46,7 +46,7 @@ def load(
     """
     path = _find(name_or_file)
     shown = str(path) if path.parent != CATALOG else f"catalog sweep {path.stem}"
-    raw = _parse(path, shown)
+    raw = _parse(_content(path, shown), shown)
     otherwise = raw.pop(OTHERWISE, {})
     if not isinstance(otherwise, dict):
         raise InputError(f"{shown}: {OTHERWISE}: {show(otherwise)} is not allowed; a mapping of keys to replace")
@@ -68,13 +68,17 @@ def load(
         raise InputError(f"{origin}: {error}") from None
 
 
-def read(path: Path) -> Sweep:
+def read(content: bytes, shown: str) -> Sweep:
     """Read a resolved sweep as a study holds it, without looking for the workload's own file.
 
+    Args:
+        content: Of the file.
+        shown: Its name, for messages.
+
     Raises:
-        InputError: The file cannot be read or is no sweep.
+        InputError: It is no sweep.
     """
-    return _checked(_parse(path, str(path)), str(path), context={"stored": True})
+    return _checked(_parse(content, shown), shown, context={"stored": True})
 
 
 def join(newer: Sweep, older: Sweep) -> Sweep:
@@ -128,17 +132,23 @@ def _find(name_or_file: str) -> Path:
     return known[name_or_file]
 
 
-def _parse(path: Path, shown: str) -> dict[str, Any]:
+def _content(path: Path, shown: str) -> bytes:
     try:
         if path.exists() and not path.is_file():
             raise InputError(f"{shown}: is not a file; a sweep file is a short text")
-        if path.stat().st_size > LARGEST_FILE_BYTES:
-            raise InputError(f"{shown}: is larger than {LARGEST_FILE_BYTES} bytes; a sweep file is a short text")
-        raw = plain_yaml.parse(path.read_text(encoding="utf-8-sig"))
+        with path.open("rb") as file:
+            return file.read(LARGEST_FILE_BYTES + 1)
     except FileNotFoundError:
         raise InputError(f"{shown}: there is no such file (looked in {path.absolute().parent})") from None
     except OSError as error:
         raise InputError(f"{shown}: cannot be read: {error.strerror}") from None
+
+
+def _parse(content: bytes, shown: str) -> dict[str, Any]:
+    if len(content) > LARGEST_FILE_BYTES:
+        raise InputError(f"{shown}: is larger than {LARGEST_FILE_BYTES} bytes; a sweep file is a short text")
+    try:
+        raw = plain_yaml.parse(content.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise InputError(f"{shown}: is not UTF-8 text; a sweep file is YAML") from None
     except ValueError as error:

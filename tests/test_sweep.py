@@ -174,7 +174,7 @@ def test_more_values_and_passes_run_only_what_is_new(first, extended, place):
 
 
 def test_the_study_holds_the_resolved_sweep(extended, place):
-    kept = read(place / "study" / "sweep.yaml")
+    kept = read((place / "study" / "sweep.yaml").read_bytes(), "sweep.yaml")
     assert (kept.axes, kept.passes) == ({"size": [1, 2, 4]}, 2)
     assert kept.question == "Which of two equal targets is faster?"
     assert Sweep.model_validate(kept.model_dump()) == kept

@@ -308,7 +308,7 @@ def test_the_versions_of_the_code_in_a_study(folder, sweep):
 
 def test_a_second_run_of_the_same_study_is_refused_while_the_first_goes_on(folder, sweep):
     first = Store(folder, sweep)
-    with pytest.raises(StudyError, match=f"process {os.getpid()} on {socket.gethostname()}, since .* UTC, is writing"):
+    with pytest.raises(StudyError, match=f"process {os.getpid()} on {socket.gethostname()} .since .*. is writing"):
         Store(folder, sweep)
     del first
     Store(folder, sweep)

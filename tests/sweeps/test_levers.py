@@ -18,7 +18,8 @@ def scalars_of(optimizer):
     return {
         a.name
         for a in arguments
-        if a.name not in ("params", "lr") and (a.name in ("foreach", "fused") or isinstance(a.default, int | float))
+        if a.name not in ("params", "lr", "capturable", "differentiable")
+        and (a.name in ("foreach", "fused") or isinstance(a.default, int | float))
     }
 
 

@@ -71,7 +71,7 @@ def test_a_resolved_sweep_is_readable_and_needs_no_workload_file(tmp_path):
     found = load(str(tmp_path / "own.yaml"))
     (tmp_path / "own.py").unlink()
     (tmp_path / "resolved.yaml").write_text(found.dump())
-    assert read(tmp_path / "resolved.yaml") == found
+    assert read((tmp_path / "resolved.yaml").read_bytes(), "resolved.yaml") == found
     assert found.axes == {"size": [1, 2, 4, 8], "kind": ["1e3", "on"]}
 
 
@@ -376,7 +376,7 @@ def test_joining_is_the_same_either_way_and_twice(first, second):
 def test_what_is_joined_can_be_read_again(tmp_path):
     older = sweep(axes={"batch_size": [2], "width": [8]})
     (tmp_path / "sweep.yaml").write_text(join(sweep(axes={"batch_size": [4], "width": [16]}), older).dump())
-    assert read(tmp_path / "sweep.yaml").axes == {"batch_size": [2, 4], "width": [8, 16]}
+    assert read((tmp_path / "sweep.yaml").read_bytes(), "sweep.yaml").axes == {"batch_size": [2, 4], "width": [8, 16]}
 
 
 @pytest.mark.parametrize(
