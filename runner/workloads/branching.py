@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from runner.workloads.levers import Levers
 from runner.workloads.straight import Residual, Straight
 
 
@@ -21,9 +22,19 @@ class Branches(Residual):
 class Branching(Straight):
     """`straight` with its decisions taken in Python: as many operators, one of them a read."""
 
-    def __init__(self, *, seed: int, features: int, width: int, depth: int, classes: int, batch_size: int) -> None:
-        super().__init__(seed=seed, features=features, width=width, depth=depth, classes=classes, batch_size=batch_size)
-        self.syncs_per_step = depth
+    def __init__(
+        self, *, seed: int, levers: Levers, features: int, width: int, depth: int, classes: int, batch_size: int
+    ) -> None:
+        super().__init__(
+            seed=seed,
+            levers=levers,
+            features=features,
+            width=width,
+            depth=depth,
+            classes=classes,
+            batch_size=batch_size,
+        )
+        self.reads_inside = depth
 
     def make_model(self) -> nn.Module:
         """Return the layers."""

@@ -7,22 +7,30 @@ import importlib
 import linecache
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from runner.workloads.branching import Branching
 from runner.workloads.cnn import Cnn
 from runner.workloads.embedding import Embedding
+from runner.workloads.gemm import Gemm
+from runner.workloads.ladder import levers_on
+from runner.workloads.levers import levers_of
 from runner.workloads.linear import Linear
 from runner.workloads.lstm_fused import LstmFused
 from runner.workloads.lstm_loop import LstmLoop
 from runner.workloads.mlp import Mlp
 from runner.workloads.straight import Straight
+from runner.workloads.training import Training
 from runner.workloads.transformer import Transformer
 from runner.workloads.workload import Workload
-from sweeps.workload import Value
+from sweeps import families as questions
+from sweeps.ladder import HEADLINE, UNWAITED
+from sweeps.levers import split
+from sweeps.parameter import Value
 
-FAMILIES: Mapping[str, Callable[..., Workload]] = {
+FAMILIES: Mapping[str, type[Training] | type[Gemm]] = {
     "linear": Linear,
     "mlp": Mlp,
     "cnn": Cnn,
@@ -32,23 +40,46 @@ FAMILIES: Mapping[str, Callable[..., Workload]] = {
     "branching": Branching,
     "straight": Straight,
     "embedding": Embedding,
+    "gemm": Gemm,
 }
 
+#: Rungs that take nothing away from the step: these every workload has.
+WHOLE = (HEADLINE, UNWAITED)
 
-def load(workload: str, source: str | None, *, seed: int, parameters: Mapping[str, Value]) -> Workload:
+
+def load(
+    workload: str, source: str | None, *, seed: int, parameters: Mapping[str, Value | None], rung: str = HEADLINE
+) -> Workload:
     """Make a workload.
 
     Args:
         workload: A family, `FILE.py:factory` or `package.module:factory`.
         source: Text of FILE.py, which need not exist on this machine.
         seed: Seed of weights and data.
-        parameters: Passed to the factory by name.
+        parameters: All of a family's; of the user's own what its factory takes by name.
+        rung: Of the ladder of causes. Only what is trained here can be taken apart.
+
+    Raises:
+        ValueError: There is no such rung of that workload.
     """
+    if rung not in WHOLE and not issubclass(FAMILIES.get(workload, Gemm), Training):
+        raise ValueError(f"{workload} has no rung {rung}")
     if workload in FAMILIES:
-        return FAMILIES[workload](seed=seed, **parameters)
+        return _family(workload, seed=seed, parameters=parameters, rung=rung)
     place, _, factory = workload.rpartition(":")
     made: Workload = getattr(_module_of(place, source), factory)(seed=seed, **parameters)
     return made
+
+
+def _family(workload: str, *, seed: int, parameters: Mapping[str, Any], rung: str) -> Workload:
+    name = questions.FAMILIES[workload].twin if rung == "twin" else workload
+    if name is None:
+        raise ValueError(f"{workload} has no twin")
+    family = FAMILIES[name]
+    if not issubclass(family, Training):
+        return family(seed=seed, **parameters)
+    sizes, levers, optimizer_arguments = split(parameters)
+    return family(seed=seed, levers=levers_on(rung, levers_of(levers, optimizer_arguments)), **sizes)
 
 
 def _module_of(place: str, source: str | None) -> types.ModuleType:

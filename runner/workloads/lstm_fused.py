@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from runner.workloads.levers import Levers
 from runner.workloads.training import LINEAR_OPS, LOSS_OPS, Training
 
 
@@ -26,17 +27,20 @@ class Fused(nn.Module):
 class LstmFused(Training):
     """Sequences of random features, classified by the last state of an LSTM."""
 
-    def __init__(self, *, seed: int, features: int, hidden: int, sequence: int, classes: int, batch_size: int) -> None:
-        super().__init__(seed=seed, classes=classes, batch_size=batch_size)
+    def __init__(
+        self, *, seed: int, levers: Levers, features: int, hidden: int, sequence: int, classes: int, batch_size: int
+    ) -> None:
+        super().__init__(seed=seed, levers=levers, classes=classes, batch_size=batch_size)
         self._features, self._hidden, self._sequence = features, hidden, sequence
         gates = 4 * hidden * (features + hidden)  # torch keeps a bias for the inputs and one for the state
-        self.parameter_bytes = 4 * (gates + 2 * 4 * hidden + (hidden + 1) * classes)
+        self.parameters = gates + 2 * 4 * hidden + (hidden + 1) * classes
         # Forward, weight gradient, input gradient; no gradient for the inputs of the whole.
         a_place = 6 * gates - 2 * 4 * hidden * features
         self.flops_per_step = batch_size * (sequence * a_place + 6 * hidden * classes)
-        self.h2d_bytes_per_step = 4 * batch_size * sequence * features + 8 * batch_size
-        # On a CPU: two states to begin with, the layer and its gradient, four updates, four that rearrange.
-        self.ops_per_step = LOSS_OPS + LINEAR_OPS + 2 + 2 + 4 + 4
+        self.row_bytes = self.number_bytes * sequence * features
+        # On a CPU: two states to begin with, the layer and its gradient, four updates, four that rearrange. In another
+        # type than float32 there is no such layer for a CPU: torch converts, or runs a loop after all.
+        self.plain_ops = LOSS_OPS + LINEAR_OPS + 2 + 2 + 4 + 4 if levers.dtype == "float32" else None
 
     def draw_inputs(self, rows: int, draw: torch.Generator) -> torch.Tensor:
         """Return normal features: row, place, feature."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from runner.workloads.levers import Levers
 from runner.workloads.lstm_fused import Fused, LstmFused
 from runner.workloads.training import LINEAR_OPS, LOSS_OPS
 
@@ -29,9 +30,12 @@ class Loop(Fused):
 class LstmLoop(LstmFused):
     """`lstm_fused` with another way through the same weights."""
 
-    def __init__(self, *, seed: int, features: int, hidden: int, sequence: int, classes: int, batch_size: int) -> None:
+    def __init__(
+        self, *, seed: int, levers: Levers, features: int, hidden: int, sequence: int, classes: int, batch_size: int
+    ) -> None:
         super().__init__(
             seed=seed,
+            levers=levers,
             features=features,
             hidden=hidden,
             sequence=sequence,
@@ -41,7 +45,7 @@ class LstmLoop(LstmFused):
         # A place: two products, three sigmoids, two tanh, three multiplications, two additions; 17 for their gradients
         # and 5 that add these to those of later places. The first place has 7 fewer. Then the state to begin with, and
         # four updates.
-        self.ops_per_step = LOSS_OPS + LINEAR_OPS + 34 * sequence - 7 + 1 + 4
+        self.plain_ops = LOSS_OPS + LINEAR_OPS + 34 * sequence - 7 + 1 + 4
 
     def make_model(self) -> nn.Module:
         """Return the loop and its head."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from runner.workloads.levers import Levers
 from runner.workloads.training import FIRST_LINEAR_OPS, LINEAR_OPS, LOSS_OPS, Training
 
 
@@ -34,16 +35,18 @@ class Residual(nn.Module):
 class Straight(Training):
     """A residual network that weighs what each layer adds by the sign of a mean."""
 
-    def __init__(self, *, seed: int, features: int, width: int, depth: int, classes: int, batch_size: int) -> None:
-        super().__init__(seed=seed, classes=classes, batch_size=batch_size)
+    def __init__(
+        self, *, seed: int, levers: Levers, features: int, width: int, depth: int, classes: int, batch_size: int
+    ) -> None:
+        super().__init__(seed=seed, levers=levers, classes=classes, batch_size=batch_size)
         self._features, self._width, self._depth = features, width, depth
         multiplied = features * width + depth * width * width + width * classes
-        self.parameter_bytes = 4 * (multiplied + (depth + 1) * width + classes)
+        self.parameters = multiplied + (depth + 1) * width + classes
         self.flops_per_step = 6 * batch_size * multiplied - 2 * batch_size * features * width
-        self.h2d_bytes_per_step = 4 * batch_size * features + 8 * batch_size
+        self.row_bytes = self.number_bytes * features
         # A layer: tanh, scaling and adding, each with its gradient (of the addition: the sum of two ways); and the
         # mean, its comparison, and what is made of the answer.
-        self.ops_per_step = LOSS_OPS + FIRST_LINEAR_OPS + depth * (LINEAR_OPS + 3 * 2 + 3) + LINEAR_OPS
+        self.plain_ops = LOSS_OPS + FIRST_LINEAR_OPS + depth * (LINEAR_OPS + 3 * 2 + 3) + LINEAR_OPS
 
     def draw_inputs(self, rows: int, draw: torch.Generator) -> torch.Tensor:
         """Return normal features."""

@@ -11,6 +11,7 @@ import math
 import torch
 from torch import nn
 
+from runner.workloads.levers import Levers
 from runner.workloads.training import LINEAR_OPS, LOSS_OPS, Training
 
 
@@ -66,6 +67,7 @@ class Transformer(Training):
         self,
         *,
         seed: int,
+        levers: Levers,
         vocabulary: int,
         width: int,
         layers: int,
@@ -74,23 +76,23 @@ class Transformer(Training):
         classes: int,
         batch_size: int,
     ) -> None:
-        super().__init__(seed=seed, classes=classes, batch_size=batch_size)
+        super().__init__(seed=seed, levers=levers, classes=classes, batch_size=batch_size)
         self._vocabulary, self._width, self._layers = vocabulary, width, layers
         self._heads, self._sequence = heads, sequence
         # 12: the three of attention, its mixing, and the feed-forward network twice as large as these four.
         block = 12 * width**2
         biases = 13 * width  # the two of each norm among them
         embedded = (vocabulary + sequence) * width
-        self.parameter_bytes = 4 * (embedded + layers * (block + biases) + (width + 1) * classes)
+        self.parameters = embedded + layers * (block + biases) + (width + 1) * classes
         products = block * sequence + 2 * sequence**2 * width  # queries with keys, and their scores with values
         self.flops_per_step = 6 * batch_size * (layers * products + width * classes)
-        self.h2d_bytes_per_step = 8 * batch_size * sequence + 8 * batch_size
+        self.row_bytes = 8 * sequence
         # Four linear layers; each norm with its gradient and two updates; forward and gradient of ReLU, softmax,
         # scaling and two additions; two products with two gradients each; six copies and one joining that regroup the
         # heads (fewer copies for a single head or place).
         block_ops = 4 * LINEAR_OPS + 2 * 4 + 5 * 2 + 2 * 3 + 7
         # Tokens and places: forward, gradient, update. The average: forward and gradient.
-        self.ops_per_step = LOSS_OPS + LINEAR_OPS + layers * block_ops + 2 * 3 + 2
+        self.plain_ops = LOSS_OPS + LINEAR_OPS + layers * block_ops + 2 * 3 + 2
 
     def draw_inputs(self, rows: int, draw: torch.Generator) -> torch.Tensor:
         """Return tokens: row, place."""

@@ -13,9 +13,20 @@ FIGURES = ("flops_per_step", "h2d_bytes_per_step", "parameter_bytes", "ops_per_s
 class Workload(Protocol):
     """One training problem.
 
-    It is made by `factory(*, seed: int, **parameters)`. An object may also have the numbers in `FIGURES`; and, for a
-    training that is also timed as a whole, the number `epochs` and a method `epoch() -> float` that trains for one
-    epoch and returns its mean loss.
+    It is made by `factory(*, seed: int, **parameters)`. An object may also have, whole or in part:
+
+    - The numbers in `FIGURES`; one that is None has its reason under its name in the dict `unknown_figures`.
+    - For a training that is also timed as a whole, the number `epochs` and a method `epoch() -> float` that trains for
+      one epoch and returns its mean loss.
+    - `steps_per_cycle`: steps after which it is again where it was, where not every step does the same (it reads its
+      loss in every tenth, say). Timed blocks then hold whole cycles.
+    - `compare_losses = False`: the targets of a pair need not have the same losses (a mask that the device draws).
+    - `model`, the `torch.nn.Module` that is trained, after `prepare`: what mode compile compiles.
+    - For mode cudagraph a step in two parts: `bring()` makes the next batch and copies it to the device, `train()` is
+      the work of the device on what was brought and returns the loss, and `step` calls the one and then the other.
+      After `use_static_inputs()`, called between `prepare` and the first step, every batch comes to lie in the same
+      place, and `train` may be replaced by what does the same: `workload.train = recorded(workload.train)`. Steps that
+      run before the recording are steps of the training. `cannot_capture` is None, or says why that cannot be.
     """
 
     def prepare(self, device: torch.device, target: str) -> None:

@@ -4,80 +4,25 @@ import inspect
 import math
 import statistics
 import sys
-from collections import Counter
 
 import pytest
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from runner.workloads import load
-from runner.workloads.linear import Linear, RandomRows
 from runner.workloads.load import FAMILIES
-from runner.workloads.mlp import Mlp
+from runner.workloads.loaders import Rows
 from runner.workloads.training import BATCHES
 from runner.workloads.transformer import Block
-from sweeps import workload as questions
+from sweeps import families as questions
+from sweeps.levers import levers
+from sweeps.parameter import Whole
+from tests.runner.small import CPU, SMALL, TRAINED, TWINS, losses, made_of, operators, prepared
 
-CPU = torch.device("cpu")
+#: Those whose operators are the same in every type of number.
+COUNTED = [family for family in TRAINED if family != "lstm_fused"]
 pytestmark = pytest.mark.usefixtures("one_thread")  # for such small operations two only wait for each other
-SMALL = {
-    "linear": {"rows": 96, "features": 20, "classes": 5, "batch_size": 16, "epochs": 2},
-    "mlp": {"features": 12, "width": 24, "depth": 3, "classes": 5, "batch_size": 16},
-    "cnn": {"channels": 4, "image": 10, "classes": 5, "batch_size": 16},
-    "transformer": {
-        "vocabulary": 20,
-        "width": 12,
-        "layers": 2,
-        "heads": 3,
-        "sequence": 6,
-        "classes": 5,
-        "batch_size": 16,
-    },
-    "lstm_loop": {"features": 12, "hidden": 16, "sequence": 4, "classes": 5, "batch_size": 4},
-    "lstm_fused": {"features": 12, "hidden": 16, "sequence": 4, "classes": 5, "batch_size": 4},
-    "branching": {"features": 12, "width": 24, "depth": 3, "classes": 5, "batch_size": 16},
-    "straight": {"features": 12, "width": 24, "depth": 3, "classes": 5, "batch_size": 16},
-    "embedding": {"vocabulary": 30, "width": 24, "bag": 3, "classes": 5, "batch_size": 16},
-}
-TWINS = [("lstm_loop", "lstm_fused"), ("branching", "straight")]
-
-
-def prepared(family, *, seed=0, **parameters):
-    made = load(family, None, seed=seed, parameters={**SMALL[family], **parameters})
-    made.prepare(CPU, "cpu")
-    return made
-
-
-def losses(made, count):
-    return [made.step().item() for _ in range(count)]
-
-
-class Operators(TorchDispatchMode):
-    """Counts what reaches the CPU below autograd by name: no views, no allocations, no marks for the profiler."""
-
-    def __init__(self):
-        super().__init__()
-        self.names = Counter()
-
-    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
-        name = operator.overloadpacket.__name__
-        if not operator.is_view and name not in ("detach", "_unsafe_view") and not name.startswith(NO_WORK):
-            self.names[name] += 1
-        return operator(*args, **(kwargs or {}))
-
-
-NO_WORK = ("empty", "new_empty", "_record_function")
-
-
-def operators(made):
-    """Count those of one step; for `linear` without what its loader does."""
-    made.step()
-    batch = next(made._batches) if made.__class__ is Linear else None
-    with Operators() as seen:
-        made.step() if batch is None else made._train(*batch)
-    return seen.names
 
 
 def test_every_family_that_can_be_asked_for_is_there():
@@ -85,20 +30,24 @@ def test_every_family_that_can_be_asked_for_is_there():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_family_takes_its_declared_parameters_and_the_seed_by_name(family):
+def test_a_family_takes_its_declared_sizes_the_levers_and_the_seed_by_name(family):
     arguments = inspect.signature(FAMILIES[family]).parameters
-    assert set(arguments) == {"seed", *questions.FAMILIES[family].parameters}
+    declared = set(questions.FAMILIES[family].parameters)
+    assert set(arguments) == {"seed"} | ((declared - set(levers())) | {"levers"} if family in TRAINED else declared)
     assert {each.kind for each in arguments.values()} == {inspect.Parameter.KEYWORD_ONLY}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_smallest_legal_value_trains(family):
     parameters = questions.FAMILIES[family].parameters
-    made = prepared(family, **{name: each.minimum for name, each in parameters.items()})
+    sizes = {name: each.minimum for name, each in parameters.items() if isinstance(each, Whole)}
+    sizes = {name: minimum for name, minimum in sizes.items() if name not in levers()}
+    assert "batch_size" in sizes or family == "gemm"
+    made = prepared(family, **sizes)
     assert all(map(math.isfinite, losses(made, 3)))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", TRAINED)
 def test_the_loss_falls(family):
     seen = losses(prepared(family), 2_000)
     assert statistics.fmean(seen[-50:]) < 0.9 * statistics.fmean(seen[:50])
@@ -165,7 +114,8 @@ def test_the_flops_of_the_loop_are_those_that_torch_counts_but_for_the_state_it_
 @pytest.mark.parametrize(
     ("family", "parameters"),
     [
-        *((family, {}) for family in SMALL),
+        *((family, {}) for family in TRAINED),
+        *((family, {"dtype": dtype}) for family in COUNTED for dtype in ("float64", "bfloat16")),
         ("mlp", {"depth": 1}),
         ("cnn", {"image": 4, "batch_size": 1}),
         ("transformer", {"layers": 1, "heads": 2}),
@@ -183,29 +133,37 @@ def test_the_operators_it_states_are_those_that_reach_the_cpu(family, parameters
     assert sum(operators(made).values()) == made.ops_per_step
 
 
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_where_torch_has_no_fused_layer_for_a_cpu_it_states_no_operators(dtype):
+    fused = prepared("lstm_fused", dtype=dtype)
+    assert sum(operators(fused).values()) != prepared("lstm_fused").ops_per_step
+    assert fused.ops_per_step is None
+    assert dtype in fused.unknown_figures["ops_per_step"]
+
+
 def test_a_transformer_of_one_head_or_place_copies_less():
     for parameters in ({"heads": 1}, {"sequence": 1}, {"batch_size": 1}):
         made = prepared("transformer", **parameters)
         assert 0.88 * made.ops_per_step <= sum(operators(made).values()) <= made.ops_per_step
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", TRAINED)
 def test_the_reads_it_states_are_those_that_it_does(family):
     made = prepared(family)
     assert operators(made)["_local_scalar_dense"] == made.syncs_per_step
 
 
-@pytest.mark.parametrize("family", sorted({*FAMILIES} - {"linear", "branching"}))
+@pytest.mark.parametrize("family", sorted({*TRAINED} - {"branching"}))
 def test_a_step_names_no_device_and_reads_no_value(family):
     """A meta tensor holds no value to read, and mixes with no tensor that was made on the CPU."""
-    made = load(family, None, seed=0, parameters=SMALL[family])
-    made.prepare(torch.device("meta"), "gpu")
+    made = prepared(family, device=torch.device("meta"), sync="end")
     assert made.step().device.type == "meta"
 
 
 @pytest.mark.parametrize(("one", "other"), TWINS)
 def test_twins_do_the_same_work_from_the_same_weights(one, other):
     assert questions.FAMILIES[one].parameters == questions.FAMILIES[other].parameters
+    assert questions.FAMILIES[one].twin == other
     assert losses(prepared(one, seed=2), 50) == pytest.approx(losses(prepared(other, seed=2), 50), rel=1e-5)
     made = [prepared(one), prepared(other)]
     for figure in ("flops_per_step", "h2d_bytes_per_step", "parameter_bytes"):
@@ -236,10 +194,11 @@ def test_the_data_takes_both_branches():
 
 def test_the_transformer_mixes_places_and_keeps_rows_apart():
     made = prepared("transformer")
-    tokens = made._inputs[0].clone()
-    before = made._model(tokens)
+    made.bring()
+    tokens = made._inputs.clone()
+    before = made.model(tokens)
     tokens[0, 5] = (tokens[0, 5] + 1) % 20
-    after = made._model(tokens)
+    after = made.model(tokens)
     assert not torch.allclose(after[0], before[0])
     assert torch.allclose(after[1:], before[1:])
 
@@ -253,47 +212,47 @@ def test_the_attention_is_the_one_that_torch_has():
     assert torch.allclose(block._attend(tokens), block.mixed(mixed), atol=1e-6)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_bytes_it_states_are_those_of_its_tensors(family):
-    made = prepared(family)
-    assert made.parameter_bytes == sum(each.nbytes for each in made._model.parameters())
+@pytest.mark.parametrize("family", TRAINED)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_the_bytes_it_states_are_those_of_its_tensors(family, dtype, monkeypatch):
+    made = prepared(family, dtype=dtype)
+    assert made.parameter_bytes == sum(each.nbytes for each in made.model.parameters())
     sent = []
     real = torch.Tensor.to
 
-    def to(tensor, *where):
+    def to(tensor, *where, **how):
         sent.append(tensor.nbytes)
-        return real(tensor, *where)
+        return real(tensor, *where, **how)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch.Tensor, "to", to)
-        made.step()
+    monkeypatch.setattr(torch.Tensor, "to", to)
+    made.step()
     assert sum(sent) == made.h2d_bytes_per_step
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", TRAINED)
 def test_model_and_batches_go_to_the_device_and_the_data_stays(family):
-    made = load(family, None, seed=0, parameters=SMALL[family])
-    made.prepare(torch.device("meta"), "gpu")
-    assert {each.device.type for each in made._model.parameters()} == {"meta"}
-    data = made._data.inputs if family == "linear" else made._inputs[0]
-    assert data.device.type == "cpu"
+    made = prepared(family, device=torch.device("meta"), sync="end")
+    assert {each.device.type for each in made.model.parameters()} == {"meta"}
+    inputs, labels = next(made._loader.visit(whole=True))
+    assert (inputs.device.type, labels.device.type) == ("cpu", "cpu")
+    made.bring()
+    assert (made._inputs.device.type, made._labels.device.type) == ("meta", "meta")
 
 
 def test_the_tutorial_is_what_the_tutorial_does():
-    defaults = {name: each.default for name, each in questions.FAMILIES["linear"].parameters.items()}
-    assert defaults == {"rows": 10_000, "features": 1_000, "classes": 10, "batch_size": 32, "epochs": 10}
-    made = Linear(seed=0, **defaults)
+    defaults = questions.FAMILIES["linear"].parameters
+    made = made_of("linear", **{name: defaults[name].default for name in SMALL["linear"]})
     made.prepare(CPU, "cpu")
-    assert isinstance(made._model, nn.Linear)
-    assert (made._model.in_features, made._model.out_features) == (1_000, 10)
+    assert isinstance(made.model, nn.Linear)
+    assert (made.model.in_features, made.model.out_features, made.epochs) == (1_000, 10, 10)
     assert isinstance(made._criterion, nn.CrossEntropyLoss)
     assert isinstance(made._optimizer, torch.optim.SGD)
     (group,) = made._optimizer.param_groups
     assert (group["lr"], group["momentum"], group["weight_decay"]) == (0.01, 0, 0)
-    assert isinstance(made._data, torch.utils.data.Dataset)
-    assert not isinstance(made._data, torch.utils.data.IterableDataset)
-    assert len(made._data) == 10_000
-    loader = made._all_batches
+    loader = made._loader.whole
+    assert len(loader.dataset) == 10_000
+    assert isinstance(loader.dataset, torch.utils.data.Dataset)
+    assert not isinstance(loader.dataset, torch.utils.data.IterableDataset)
     assert len(loader) == 313
     assert isinstance(loader.sampler, torch.utils.data.RandomSampler)
     assert (loader.num_workers, loader.pin_memory) == (0, False)
@@ -304,9 +263,9 @@ def test_the_tutorial_is_what_the_tutorial_does():
 
 def test_the_tutorial_reads_row_by_row(monkeypatch):
     reads = []
-    real = RandomRows.__getitem__
-    monkeypatch.setattr(RandomRows, "__getitem__", lambda rows, index: (reads.append(index), real(rows, index))[1])
+    real = Rows.__getitem__
     made = prepared("linear", rows=40, batch_size=16)
+    monkeypatch.setattr(Rows, "__getitem__", lambda rows, index: (reads.append(index), real(rows, index))[1])
     made.epoch()
     made.epoch()
     first, second = reads[:40], reads[40:]
@@ -324,26 +283,6 @@ def test_the_tutorial_reads_its_loss_every_step(monkeypatch):
     assert reads == [made.step()]
 
 
-def test_every_timed_step_of_the_tutorial_has_a_full_batch_and_epochs_differ(monkeypatch):
-    made = prepared("linear", rows=40, batch_size=16)
-    batches = []
-    real = made._train
-    monkeypatch.setattr(made, "_train", lambda *batch: (batches.append(batch), real(*batch))[1])
-    losses(made, 4)  # two epochs of two
-    assert {len(labels) for _, labels in batches} == {16}
-    assert not torch.equal(batches[0][0], batches[2][0])
-
-
-def test_an_epoch_of_the_tutorial_trains_on_the_short_last_batch_too(monkeypatch):
-    made = prepared("linear", rows=40, batch_size=16)
-    sizes = []
-    real = made._train
-    monkeypatch.setattr(made, "_train", lambda *batch: (sizes.append(len(batch[1])), real(*batch))[1])
-    mean = made.epoch()
-    assert sizes == [16, 16, 8]
-    assert isinstance(mean, float)
-
-
 def test_a_whole_training_has_so_many_epochs_and_learns():
     made = prepared("linear", epochs=4)
     assert made.epochs == 4
@@ -352,23 +291,26 @@ def test_a_whole_training_has_so_many_epochs_and_learns():
 
 
 def test_the_mlp_has_the_layers_it_was_asked_for():
-    made = Mlp(seed=0, features=12, width=24, depth=3, classes=5, batch_size=16)
-    made.prepare(CPU, "cpu")
-    sizes = [(each.in_features, each.out_features) for each in made._model if isinstance(each, nn.Linear)]
+    made = prepared("mlp", features=12, width=24, depth=3, classes=5)
+    sizes = [(each.in_features, each.out_features) for each in made.model if isinstance(each, nn.Linear)]
     assert sizes == [(12, 24), (24, 24), (24, 24), (24, 5)]
-    assert [type(each) for each in made._model] == [nn.Linear, nn.ReLU] * 3 + [nn.Linear]
-    assert made._optimizer.param_groups[0]["lr"] == 0.01
+    assert [type(each) for each in made.model] == [nn.Linear, nn.ReLU] * 3 + [nn.Linear]
 
 
-def test_the_mlp_visits_its_batches_in_turn():
-    made = prepared("mlp")
-    assert len(made._inputs) == len(made._labels) == BATCHES
-    assert {len(each) for each in made._inputs} == {16}
-    places = []
-    for _ in range(BATCHES + 1):
-        places.append(made._next)
-        made.step()
-    assert places == [*range(BATCHES), 0]
+@pytest.mark.parametrize("layer", [0, 1, 2])
+def test_one_branch_taken_otherwise_shows_in_the_loss(layer, monkeypatch):
+    """What is compared between the targets of a pair would not pass for the same work."""
+    right = losses(prepared("branching"), 10)
+    real = torch.Tensor.__bool__
+    taken = []
+
+    def other(value):
+        taken.append(value)
+        return real(value) != (len(taken) == layer + 1)
+
+    monkeypatch.setattr(torch.Tensor, "__bool__", other)
+    wrong = losses(prepared("branching"), 10)
+    assert max(abs(wrong[step] / right[step] - 1) for step in (0, 9)) > 1e-4
 
 
 OWN = """
