@@ -1,7 +1,8 @@
-"""The crossover chart: time per step against size for both targets, with the change and its interval.
+"""The charts: time per step against size for both targets with the change and its interval; where that time goes.
 
-`gather` collects all that is drawn into a value, `draw` puts that value on paper; each can be tested without
-the other. Only this module knows seaborn and matplotlib, and it is imported only when a chart is wanted.
+`gather` and `gather_parts` collect all that is drawn into a value, `draw` and `draw_parts` put that value on paper;
+each can be tested without the other. Only this module knows seaborn and matplotlib, and it is imported only when a
+chart is wanted.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from analysis.rounding import Scale, number, time_unit
+from analysis.explain import PARTS, TWIN
+from analysis.rounding import Scale, number, seconds, share, shown, time_unit
 from analysis.sentence import Topic, ends_of, interval_words, known
-from sweeps.workload import FAMILIES
+from sweeps.families import FAMILIES
 
 MOST_TICKS = 12
 #: Share of the axis that a character of a tick label takes, and the least gap between two labels.
@@ -43,6 +45,12 @@ MARKERS, DASHES = ("o", "s"), ("-", (0, (5, 2)))
 #: Where sizes without a time are marked, as shares of the chart's height from the bottom.
 EDGE_ROWS = (0.975, 0.93)
 FAILED_MARKERS = {"timeout": "^", "oom": "X"}
+
+
+#: Parts of a step in the order in which they are drawn, each with its place in the palette; grey is what remains.
+STACK = {"loader": 1, "transfer": 0, "sync": 2, "launch": 4, "kernels": None, "rest": None}
+#: A bar of the chart of parts takes this much height, in inches, and its segments are told from this share on.
+BAR_HEIGHT, TOLD_FROM = 0.36, 0.06
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +131,46 @@ class Picture:
     failures: tuple[Failure, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """A part of a step in a bar.
+
+    Attributes:
+        part: One of `analysis.explain.PARTS`.
+        share: Of the whole step, a fraction; none is below 0.
+        clear: Whether it is significant, or what remains.
+    """
+
+    part: str
+    share: float
+    clear: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """A step of one size on one target.
+
+    Attributes:
+        place: From the top, in heights of a bar; sizes stand apart.
+        label: Size and target.
+        step: Time of the whole step, in words.
+        segments: Its parts, from left to right.
+    """
+
+    place: float
+    label: str
+    step: str
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartsPicture:
+    """Everything that the chart of where the time goes shows, from top to bottom."""
+
+    title: str
+    bars: tuple[Bar, ...]
+
+
 def gather(
     frame: pd.DataFrame, sizes: pd.DataFrame, crossover: Mapping[str, Any], topic: Topic, sentence: str
 ) -> Picture:
@@ -194,14 +242,80 @@ def draw(picture: Picture) -> Figure:
     return figure
 
 
-def render(picture: Picture, kind: Literal["svg", "png"]) -> bytes:
+def gather_parts(parts: pd.DataFrame, topic: Topic, label: str = "") -> PartsPicture:
+    """Collect what the chart of where the time goes shows.
+
+    Args:
+        parts: The rows of `analysis.explain.explain` for one group. What a twin lacks is in the other parts too, so
+            it is not drawn.
+        topic: What was asked.
+        label: What sets the group apart, if there are several.
+    """
+    bars: list[Bar] = []
+    places = {size: 0.4 * place for place, size in enumerate(parts[topic.axis].unique())}
+    for (size, target), rows in parts[parts["part"] != TWIN].groupby([topic.axis, "target"], sort=False):
+        own = {str(row["part"]): row for row in rows.to_dict("records")}
+        bars.append(
+            Bar(
+                place=len(bars) + places[size],
+                label=f"{topic.axis} {shown(size)}, {target}",
+                step=seconds(float(rows["step_s"].iloc[0])),
+                segments=tuple(
+                    Segment(part=part, share=max(own[part]["share"], 0.0), clear=bool(own[part]["significant"]))
+                    for part in STACK
+                    if part in own
+                ),
+            )
+        )
+    title = f"Where a step of {topic.trained} spends its time" + (f" ({label})" if label else "")
+    return PartsPicture(title=title, bars=tuple(bars))
+
+
+def draw_parts(picture: PartsPicture) -> Figure:
+    """Put the chart of where the time goes on paper."""
+    style: Any = {**sns.axes_style("white"), "text.parse_math": False, "font.family": "DejaVu Sans"}
+    with mpl.rc_context(style):
+        title = _wrapped(picture.title, TITLE_CHARACTERS, TITLE_LINES)
+        last = picture.bars[-1].place
+        height = 1.9 + BAR_HEIGHT * (last + 1) + 0.22 * title.count("\n")
+        figure = Figure(figsize=(WIDTH, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
+        axes = figure.subplots()
+        palette = sns.color_palette("colorblind")
+        drawn: dict[str, Patch] = {}
+        for bar in picture.bars:
+            left = 0.0
+            for segment in bar.segments:
+                place = STACK[segment.part]
+                colour: Any = ("0.62" if segment.part == "kernels" else "0.82") if place is None else palette[place]
+                _draw_segment(axes, bar.place, left, segment, colour)
+                left += segment.share
+                drawn.setdefault(segment.part, Patch(facecolor=colour, label=PARTS[segment.part][1]))
+            axes.text(max(left, 1.0) + 0.012, bar.place, bar.step, va="center", fontsize=9)
+        handles = [drawn[part] for part in STACK if part in drawn]
+        if not all(segment.clear for bar in picture.bars for segment in bar.segments):
+            handles.append(Patch(facecolor="white", edgecolor="0.4", hatch="////", label="not significant"))
+        axes.set_yticks([bar.place for bar in picture.bars], [bar.label for bar in picture.bars])
+        axes.set_ylim(last + 0.5, -0.5)
+        axes.set_xlim(0, max([1.0, *(sum(segment.share for segment in bar.segments) for bar in picture.bars)]) * 1.1)
+        axes.xaxis.set_major_locator(FixedLocator([0, 0.2, 0.4, 0.6, 0.8, 1]))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+        axes.set_xlabel("share of a training step; to the right of each bar the time of the whole step")
+        axes.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=12)
+        sns.despine(ax=axes, left=True)
+        axes.tick_params(left=False)
+        figure.legend(handles=handles, loc="outside lower left", ncols=3, frameon=False, fontsize=9)
+    return figure
+
+
+def render(picture: Picture | PartsPicture, kind: Literal["svg", "png"]) -> bytes:
     """Return the chart as a file: the same picture gives the same bytes."""
     settings: Any = {"svg.hashsalt": "crossover", "svg.fonttype": "path", "text.parse_math": False}
     about: dict[str, Any] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}[kind]
     paper = io.BytesIO()
     with mpl.rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a box is drawn in its place
-        draw(picture).savefig(paper, format=kind, dpi=144, metadata=about)
+        figure = draw(picture) if isinstance(picture, Picture) else draw_parts(picture)
+        figure.savefig(paper, format=kind, dpi=144, metadata=about)
     return paper.getvalue()
 
 
@@ -401,6 +515,26 @@ def _draw_failure(axes: Axes, failure: Failure, colour: Any) -> Line2D:
         clip_on=False,
     )
     return Line2D([], [], **style, label=_wrapped(failure.words, LEGEND_CHARACTERS, 3))
+
+
+def _draw_segment(axes: Axes, place: float, left: float, segment: Segment, colour: Any) -> None:
+    """Draw one part of a bar, pale and hatched where it is not significant, and tell its share where there is room."""
+    look: dict[str, Any] = {"color": colour, "edgecolor": "white", "linewidth": 0.8}
+    if not segment.clear:
+        look |= {"alpha": 0.45, "hatch": "////"}
+    axes.barh(place, segment.share, left=left, height=0.7, **look)
+    if segment.share >= TOLD_FROM:
+        red, green, blue = mpl.colors.to_rgb(colour)
+        dark = segment.clear and 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+        axes.text(
+            left + segment.share / 2,
+            place,
+            f"{share(segment.share)} %",
+            ha="center",
+            va="center",
+            fontsize=9,
+            color="white" if dark else "0.1",
+        )
 
 
 def _wrapped(text: str, characters: int, lines: int) -> str:

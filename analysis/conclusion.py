@@ -10,11 +10,14 @@ from typing import Any
 import pandas as pd
 
 from analysis.crossover import crossovers
+from analysis.explain import explain
 from analysis.load import MACHINE, Study
+from analysis.partners import spread
 from analysis.rounding import shown
 from analysis.sentence import Topic, verdict_sentence
 from analysis.summary import summarise
 from sweeps.errors import StudyError
+from sweeps.ladder import HEADLINE
 
 #: "A practical win" is this much faster, where the sweep itself asks for any win.
 PRACTICAL = 0.1
@@ -34,6 +37,7 @@ class Group:
         crossover: Its row of `analysis.crossovers`.
         sizes: Its rows of `summarise`.
         frame: Its trials.
+        parts: Where the time of its steps goes: its rows of `explain`; none where no ladder was measured.
         topic: What was asked.
     """
 
@@ -44,6 +48,7 @@ class Group:
     crossover: Mapping[str, Any]
     sizes: pd.DataFrame
     frame: pd.DataFrame
+    parts: pd.DataFrame
     topic: Topic
 
 
@@ -62,10 +67,12 @@ def conclude(study: Study) -> Conclusion:
         StudyError: Its rows cannot answer the question, for example because its sizes are no numbers.
     """
     sweep = study.sweep
-    frame = study.compared
+    rows = pd.concat([study.compared, study.rungs], ignore_index=True) if len(study.rungs) else study.compared
     names = [target.name for target in sweep.targets]
-    frame = frame[frame["target"].isin(names)]
-    frame = frame.assign(target=pd.Categorical(frame["target"], categories=names))
+    rows = spread(rows[rows["target"].isin(names)], study.group_by)
+    rows = rows.assign(target=pd.Categorical(rows["target"], categories=names))
+    whole = rows["rung"] == HEADLINE
+    frame = rows[whole]
     asked: dict[str, Any] = {
         "axis": sweep.axis,
         "baseline": sweep.baseline,
@@ -79,6 +86,8 @@ def conclude(study: Study) -> Conclusion:
         sizes = summarise(frame, margin=sweep.margin, **asked)
         practical = crossovers(frame, margin=other_margin, **asked)
         practical_sizes = summarise(frame, margin=other_margin, **asked)
+        told = asked | {"group_by": study.group_by, "workload": sweep.workload}
+        parts = explain(rows if not whole.all() else frame.iloc[:0], **told)
     except ValueError as error:
         raise StudyError(f"{study.folder}: {error}") from error
     groups = []
@@ -94,6 +103,7 @@ def conclude(study: Study) -> Conclusion:
             margin=sweep.margin,
             passes=sweep.passes,
             absences=study.absences(own),
+            invalid=frozenset(name for name in names if set(own.loc[own["target"] == name, "status"]) == {"invalid"}),
         )
         label = _label(key)
         own_sizes = _rows_of(sizes, key)
@@ -108,6 +118,7 @@ def conclude(study: Study) -> Conclusion:
                 crossover=_row(row),
                 sizes=own_sizes,
                 frame=own,
+                parts=_rows_of(parts, key),
                 topic=topic,
             )
         )
@@ -117,18 +128,19 @@ def conclude(study: Study) -> Conclusion:
 def _rows_of(frame: pd.DataFrame, key: Mapping[str, Any]) -> pd.DataFrame:
     wanted = pd.Series(True, index=frame.index)
     for name, value in key.items():
-        wanted &= frame[name] == value
+        wanted &= frame[name].isna() if pd.isna(value) else frame[name] == value
     return frame[wanted]
 
 
 def _label(key: Mapping[str, Any]) -> str:
-    parts = [shown(value) if name == MACHINE else f"{name} {shown(value)}" for name, value in key.items()]
+    known = {name: value for name, value in key.items() if not pd.isna(value)}  # a null lever means nothing here
+    parts = [shown(value) if name == MACHINE else f"{name} {shown(value)}" for name, value in known.items()]
     return ", ".join(parts)
 
 
 def _where(key: Mapping[str, Any]) -> str:
     """Return how a sentence about the group begins: "With width 64 on Example CPU, 8 cores"."""
-    axes = [f"{name} {shown(value)}" for name, value in key.items() if name != MACHINE]
+    axes = [f"{name} {shown(value)}" for name, value in key.items() if name != MACHINE and not pd.isna(value)]
     parts = [*(["with " + ", ".join(axes)] if axes else []), *([f"on {key[MACHINE]}"] if MACHINE in key else [])]
     text = " ".join(parts)
     return text[:1].upper() + text[1:]

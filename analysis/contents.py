@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from analysis.conclusion import PRACTICAL, Conclusion, Group
+from analysis.explain import PARTS, REMAINS, headlines
 from analysis.load import SHORT_RUN_DRIFT, STATUS_WORDS, Study
-from analysis.rounding import NOTHING, listed, number, percent, seconds, shown
+from analysis.rounding import NOTHING, listed, number, percent, seconds, share, shown
 from analysis.sentence import Topic, ratio, ratio_range
+from sweeps.families import FAMILIES
+from sweeps.own import short_name
 from sweeps.record import first_line
 from sweeps.study import SWEEP
-from sweeps.workload import FAMILIES, short_name
 
 #: A list of sizes or machines longer than this is shortened.
 NAMED = 8
@@ -47,6 +48,30 @@ class SizeRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PartRow:
+    """A line of the table of where the time goes, as text."""
+
+    size: str
+    target: str
+    part: str
+    share: str
+    share_range: str
+    cost: str
+    cost_range: str
+    significant: str
+    pairs: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ladder:
+    """Where the time of a group's steps goes: in sentences, in a table, and what to know about both."""
+
+    sentences: tuple[str, ...]
+    rows: tuple[PartRow, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Fact:
     """A labelled line."""
 
@@ -56,7 +81,7 @@ class Fact:
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """Why trials did not finish: how many of one target, where, and the message."""
+    """Why trials have no result: how many of one target, where, and the message."""
 
     target: str
     status: str
@@ -88,10 +113,11 @@ class Section:
     rows: tuple[SizeRow, ...]
     reasons: tuple[str, ...]
     thresholds: tuple[Fact, ...]
+    ladder: Ladder | None
 
     @property
     def any_not_ok(self) -> bool:
-        """Whether the table needs a column for trials that did not finish."""
+        """Whether the table needs a column for trials without a result."""
         return any(row.trials for row in self.rows)
 
 
@@ -119,7 +145,7 @@ def gather(study: Study, conclusion: Conclusion) -> Contents:
     """Collect everything that a report says beside its charts."""
     sweep = study.sweep
     topic = conclusion.groups[0].topic
-    missing = study.planned - len(study.frame)
+    missing = study.planned - len(study.answered)
     return Contents(
         study=study.name,
         asked=sweep.question,
@@ -137,6 +163,7 @@ def gather(study: Study, conclusion: Conclusion) -> Contents:
                 ),
                 reasons=tuple(str(reason) for reason in group.crossover["reasons"]),
                 thresholds=_thresholds(group),
+                ladder=_ladder(group, study),
             )
             for group in conclusion.groups
         ),
@@ -144,7 +171,7 @@ def gather(study: Study, conclusion: Conclusion) -> Contents:
         causes=_causes(study),
         method=_method(study),
         targets=_targets(study),
-        machines=_machines(study.frame),
+        machines=_machines(pd.concat([study.answered, study.rungs], ignore_index=True)),
         commands=_commands(study),
     )
 
@@ -153,7 +180,7 @@ def _progress(study: Study) -> str:
     counts = study.by_status
     text = f"{counts.get('ok', 0)} of {study.planned} planned trials finished"
     failed = [f"{count} {status}" for status, count in counts.items() if status != "ok"]
-    missing = study.planned - len(study.frame)
+    missing = study.planned - len(study.answered)
     if missing > 0:
         failed.append(f"{missing} not run yet")
     return text + (f" ({', '.join(failed)})" if failed else "") + "."
@@ -186,6 +213,43 @@ def _decision(state: str, topic: Topic) -> str:
     else:
         words = {"baseline": topic.baseline, "challenger": topic.challenger}
     return (words | {"undecided": "too close to call", "unknown": "not known"})[state]
+
+
+def _ladder(group: Group, study: Study) -> Ladder | None:
+    parts = group.parts
+    if parts.empty:
+        return None
+    notes = []
+    if parts["assumed"].any():
+        notes.append(
+            "Too few passes to see how runs differ: the spread between them is assumed, so this is provisional."
+        )
+    if "twin" in set(parts["part"]) and (family := FAMILIES.get(study.sweep.workload)) and family.twin:
+        notes.append(
+            f"{family.twin}, which does the same arithmetic, tells what is lost to {family.twin_words}: that is inside "
+            "the other parts, and so not in the chart."
+        )
+    return Ladder(
+        sentences=tuple(headlines(parts)),
+        rows=tuple(_part_row(row, study) for row in parts.to_dict("records")),
+        notes=tuple(notes),
+    )
+
+
+def _part_row(row: Mapping[Any, Any], study: Study) -> PartRow:
+    part, family = str(row["part"]), FAMILIES.get(study.sweep.workload)
+    costs = sorted((row["cost_low_s"], row["cost_high_s"]))
+    return PartRow(
+        size=shown(row[study.sweep.axis]),
+        target=str(row["target"]),
+        part=family.twin_words if part == "twin" and family and family.twin else PARTS[part][1],
+        share=f"{share(row['share'])} %",
+        share_range=f"{share(row['share_low'], -1)} to {share(row['share_high'], 1)} %",
+        cost=seconds(row["cost_s"]),
+        cost_range=f"{seconds(costs[0])} to {seconds(costs[1])}",
+        significant="" if part in REMAINS else "yes" if row["significant"] else "no",
+        pairs=str(row["pairs"]),
+    )
 
 
 def _thresholds(group: Group) -> tuple[Fact, ...]:
@@ -226,7 +290,9 @@ def _thresholds(group: Group) -> tuple[Fact, ...]:
 
 def _causes(study: Study) -> tuple[Cause, ...]:
     axis = study.sweep.axis
-    failed = study.frame[study.frame["status"] != "ok"]
+    rungs = study.rungs.assign(target=study.rungs["target"] + " (" + study.rungs["rung"] + ")")
+    every = pd.concat([study.answered, rungs], ignore_index=True) if len(rungs) else study.answered
+    failed = every[every["status"] != "ok"]
     failed = failed.assign(cause=failed["error_message"].map(first_line))
     causes = [
         Cause(
@@ -243,11 +309,14 @@ def _causes(study: Study) -> tuple[Cause, ...]:
 
 
 def _method(study: Study) -> tuple[Fact, ...]:
-    sweep, frame = study.sweep, study.frame
+    sweep, frame = study.sweep, study.answered
     ok = frame[frame["status"] == "ok"]
     family = FAMILIES.get(sweep.workload)
     defaults = {name: parameter.default for name, parameter in family.parameters.items()} if family else {}
-    fixed = {name: value for name, value in (defaults | sweep.parameters).items() if name not in sweep.axes}
+    given = {name: value for name, value in (defaults | sweep.parameters).items() if name not in sweep.axes}
+    sizes = defaults.keys() - family.usual.keys() if family else given.keys()
+    fixed = {name: value for name, value in given.items() if name in sizes and value is not None}
+    levers = [name for name in given if name not in sizes]
     workload = short_name(sweep.workload) + (f": {family.summary}" if family else "")
     blocks = ok["step_times_s"].dropna().map(len)
     timed = (
@@ -270,6 +339,7 @@ def _method(study: Study) -> tuple[Fact, ...]:
     facts = {
         "workload": workload,
         "fixed parameters": ", ".join(f"{name} = {shown(value)}" for name, value in fixed.items()) or "none",
+        **({"levers": _levers(study.frame, levers)} if levers else {}),
         **{f"axis {name}": listed([shown(v) for v in values], most=40) for name, values in sweep.axes.items()},
         "passes": f"{sweep.passes}; each visits every configuration once, in random order",
         "pairs": pairing,
@@ -292,6 +362,12 @@ def _method(study: Study) -> tuple[Fact, ...]:
     return tuple(Fact(label=label, value=value) for label, value in facts.items())
 
 
+def _levers(frame: pd.DataFrame, names: Sequence[str]) -> str:
+    """Name levers as the trials had them; one that meant nothing in any of them is left out."""
+    known = {name: frame[name].dropna().unique() for name in names if name in frame}
+    return ", ".join(f"{name} = {listed(sorted(map(shown, values)))}" for name, values in known.items() if len(values))
+
+
 def _span(values: pd.Series[Any]) -> str:
     known = values.dropna()
     if known.empty:
@@ -304,8 +380,11 @@ def _targets(study: Study) -> tuple[Fact, ...]:
     roles = {study.sweep.baseline: "baseline", study.sweep.challenger: "challenger"}
     facts = []
     for target in study.sweep.targets:
-        ok = study.frame[(study.frame["target"] == target.name) & (study.frame["status"] == "ok")]
-        asked = f"device {target.device}, threads {target.threads}"
+        ok = study.answered[(study.answered["target"] == target.name) & (study.answered["status"] == "ok")]
+        asked = (
+            f"device {target.device}, threads {target.threads}, mode {target.mode}, precision {target.precision}, "
+            f"wait policy {target.wait_policy}" + ("" if target.wait else ", not waited for")
+        )
         devices = listed(sorted(ok["device"].dropna().unique()))
         threads = _span(ok["threads_observed"])
         used = f"; ran on {devices} with {threads} thread{'s' * (threads != '1')}" if len(ok) else "; no trial finished"
@@ -371,6 +450,6 @@ def _gib(size_bytes: float) -> str:
 
 def _commands(study: Study) -> tuple[str, ...]:
     """Return what repeats the study elsewhere; a path that names this machine's folders is left out."""
-    place = Path(study.folder.name) if study.folder.is_absolute() else study.folder
-    study_folder, asked, again = (shlex.quote(path) for path in (f"{place}", f"{place / SWEEP}", f"{place}-again"))
+    place = study.name if study.folder.shown.startswith("/") else study.folder.shown
+    study_folder, asked, again = (shlex.quote(path) for path in (place, f"{place}/{SWEEP}", f"{place}-again"))
     return (f"python sweep.py {asked} --out {again}", f"python -m analysis report {study_folder}")

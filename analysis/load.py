@@ -12,8 +12,12 @@ import numpy as np
 import pandas as pd
 
 from analysis.rounding import shown, times
+from analysis.unwaited import doubts_of
 from sweeps.definition import Sweep
 from sweeps.errors import StudyError
+from sweeps.folder import Folder
+from sweeps.ladder import HEADLINE, UNWAITED
+from sweeps.parameter import Value
 from sweeps.record import COLUMNS, first_line
 from sweeps.study import read_records, read_sweep
 
@@ -49,17 +53,21 @@ class Study:
         folder: Where it lies.
         sweep: What was asked.
         records: Every row, one an attempt of a trial.
-        frame: One row a trial: that of its highest attempt.
+        frame: One row a trial of the whole step: that of its highest attempt. Every verdict comes from these.
+        rungs: One row a trial of the ladder of causes, likewise.
+        unwaited: One row a trial of a target that was timed without waiting for the device, likewise.
         warnings: What a reader should know before believing the numbers, a sentence each.
         group_by: Columns of `frame` that are never averaged over: the other axes, and `machine` where the
             rows come from more than one kind.
         drift: Allowance for drift that all sizes share, as `analysis.crossovers` takes it; None is its default.
     """
 
-    folder: Path
+    folder: Folder
     sweep: Sweep
     records: pd.DataFrame
     frame: pd.DataFrame
+    rungs: pd.DataFrame
+    unwaited: pd.DataFrame
     warnings: tuple[str, ...]
     group_by: tuple[str, ...]
     drift: float | None
@@ -67,17 +75,22 @@ class Study:
     @property
     def name(self) -> str:
         """The folder's own name."""
-        return self.folder.resolve().name
+        return self.folder.name
 
     @property
     def planned(self) -> int:
-        """How many trials the sweep plans."""
+        """How many trials the sweep plans, those of the ladder left out."""
         return self.sweep.size
 
     @property
+    def answered(self) -> pd.DataFrame:
+        """One row a planned trial that has been run: `frame` and `unwaited`."""
+        return pd.concat([self.frame, self.unwaited], ignore_index=True) if len(self.unwaited) else self.frame
+
+    @property
     def by_status(self) -> Mapping[str, int]:
-        """How many trials ended how, the most frequent first."""
-        return {str(status): int(count) for status, count in self.frame["status"].value_counts().items()}
+        """How many planned trials ended how, the most frequent first."""
+        return {str(status): int(count) for status, count in self.answered["status"].value_counts().items()}
 
     @property
     def compared(self) -> pd.DataFrame:
@@ -91,15 +104,17 @@ class Study:
         return {name: _why(own) for name, own in rows.items() if not (own["status"] == "ok").any()}
 
 
-def load(folder: Path) -> Study:
+def load(place: Folder | Path | str) -> Study:
     """Read a study.
 
     Args:
-        folder: Made by `python sweep.py`; an unfinished sweep is read as far as it got.
+        place: A folder that `python sweep.py` made, on this machine or in an object store. An unfinished sweep is read
+            as far as it got.
 
     Raises:
         StudyError: There is no such folder, it holds no study, or no trial has been recorded yet.
     """
+    folder = Folder.at(place)
     sweep = read_sweep(folder)
     table, warnings = read_records(folder)
     if table.num_rows == 0:
@@ -115,14 +130,21 @@ def load(folder: Path) -> Study:
         .drop_duplicates("trial_id", keep="last")
         .reset_index(drop=True)
     )
-    frame = _with_machine(final, sweep)
+    final["rung"] = final["rung"].fillna(HEADLINE)
+    frame = _with_machine(final[final["rung"] == HEADLINE].reset_index(drop=True), sweep)
+    if frame.empty:
+        raise StudyError(f"{folder}: no trial of a whole step has been recorded yet; run the sweep first")
+    unwaited = final[final["rung"] == UNWAITED].reset_index(drop=True)
+    rungs = final[~final["rung"].isin([HEADLINE, UNWAITED])].reset_index(drop=True)
     others = [name for name, values in sweep.axes.items() if name != sweep.axis and len(values) > 1]
     return Study(
         folder=folder,
         sweep=sweep,
         records=records,
         frame=frame,
-        warnings=(*warnings, *_doubts(frame, sweep)),
+        rungs=_beside(rungs, frame),
+        unwaited=unwaited,
+        warnings=(*warnings, *_doubts(final, frame, sweep), *doubts_of(unwaited, frame, sweep)),
         group_by=(*others, MACHINE) if MACHINE in frame else tuple(others),
         drift=SHORT_RUN_DRIFT if _lasted(frame) < SHORT_RUN else None,
     )
@@ -161,6 +183,20 @@ def _with_machine(frame: pd.DataFrame, sweep: Sweep) -> pd.DataFrame:
     return frame.assign(**{MACHINE: frame["pair_id"].map(labels)})
 
 
+def _beside(rungs: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
+    """Add the column `machine` where `frame` has it: null where the whole step ran on another kind."""
+    if MACHINE not in frame:
+        return rungs
+    both = pd.concat([frame, rungs], ignore_index=True)
+    both = both.assign(kind=kinds_of_machine(both))
+    whole = both.iloc[: len(frame)].drop_duplicates(["pair_id", "target"])
+    part = both.iloc[len(frame) :].drop(columns=MACHINE)
+    found = part.merge(whole[["pair_id", "target", "kind", MACHINE]], "left", ["pair_id", "target"], suffixes=("", "_"))
+    return found.assign(**{MACHINE: found[MACHINE].where(found["kind"] == found["kind_"])}).drop(
+        columns=["kind", "kind_"]
+    )
+
+
 def _lasted(frame: pd.DataFrame) -> timedelta:
     if frame["started_at"].isna().all() or frame["finished_at"].isna().all():
         return timedelta(0)
@@ -168,11 +204,17 @@ def _lasted(frame: pd.DataFrame) -> timedelta:
     return lasted
 
 
-def _doubts(frame: pd.DataFrame, sweep: Sweep) -> list[str]:
-    """Return what makes rows of one study hard to compare, a sentence each."""
+def _doubts(final: pd.DataFrame, frame: pd.DataFrame, sweep: Sweep) -> list[str]:
+    """Return what makes rows of one study hard to compare, a sentence each.
+
+    Args:
+        final: One row a trial, whichever part of the work it timed.
+        frame: Those of them that timed the whole step.
+        sweep: What was asked.
+    """
     doubts = []
     for column, what in (("code_version", "versions of the measuring code"), ("torch", "versions of torch")):
-        counts = frame[column].dropna().value_counts()
+        counts = final[column].dropna().value_counts()
         if len(counts) > 1:
             shown = ", ".join(f"{value}: {count} trials" for value, count in counts.items())
             doubts.append(f"the rows come from {len(counts)} {what} ({shown}); they may not be comparable")
@@ -187,17 +229,23 @@ def _doubts(frame: pd.DataFrame, sweep: Sweep) -> list[str]:
             "the two targets were not measured back to back on one machine (pairing: by_target), so differences "
             "between the machines are part of the answer"
         )
-    unasked = ~frame["target"].isin([target.name for target in sweep.targets])
-    for name, values in sweep.axes.items():
-        asked = [str(value).lower() if isinstance(value, bool) else value for value in values]
-        if any(isinstance(value, str) for value in asked):  # then the whole column is text
-            asked = [str(value) for value in asked]
-        unasked |= ~frame[name].isin(asked)
-    doubts += _apart(frame, sweep)
+    doubts += _apart(final[final["rung"].isin([HEADLINE, UNWAITED])], sweep)
     doubts += _unsteady(frame, sweep)
+    doubts += _other_work(frame)
+    unasked = ~final["target"].isin([target.name for target in sweep.targets])
+    for name in sweep.axes:
+        unasked |= ~(final[name].isin(stored_values(sweep, name)) | final[name].isna())
     if unasked.any():
         doubts.append(f"{int(unasked.sum())} trials are in the folder that its sweep.yaml does not ask for")
     return doubts
+
+
+def stored_values(sweep: Sweep, axis: str) -> list[Value]:
+    """Return the values of an axis as rows hold them, in the order of the sweep."""
+    stored = [str(value).lower() if isinstance(value, bool) else value for value in sweep.axes[axis]]
+    if any(isinstance(value, str) for value in stored):  # then the whole column is text
+        return [str(value) for value in stored]
+    return list(stored)
 
 
 def _apart(frame: pd.DataFrame, sweep: Sweep) -> list[str]:
@@ -222,16 +270,30 @@ def _unsteady(frame: pd.DataFrame, sweep: Sweep) -> list[str]:
     ok = ok.dropna(subset=["step_times_s"])
     alike = ["target", *sweep.axes, *([MACHINE] if MACHINE in frame else [])]
     medians = ok.assign(median_s=[np.median(taken) if len(taken) else math.nan for taken in ok["step_times_s"]])
-    spread = medians.groupby(alike)["median_s"].agg(lambda times_s: times_s.max() / (times_s.min() or math.nan))
+    spread = medians.groupby(alike, dropna=False)["median_s"].agg(
+        lambda times_s: times_s.max() / (times_s.min() or math.nan)
+    )
     if not (spread > UNSTEADY).any():
         return []
-    where = spread.reset_index().dropna().sort_values("median_s").iloc[-1]
+    where = spread.reset_index().dropna(subset=["median_s"]).sort_values("median_s").iloc[-1]
     doubt = (
         f"trials of the same target and size differ by up to {times(where['median_s'])} ({where['target']} at "
         f"{sweep.axis} {shown(where[sweep.axis])}): something else used the machine, or it was unsteady; "
         "measure again when it is quiet"
     )
     return [doubt]
+
+
+def _other_work(frame: pd.DataFrame) -> list[str]:
+    """Return a doubt for each kind of trial that was measured, but did not do what was asked."""
+    invalid = frame[frame["status"] == "invalid"]
+    invalid = invalid.assign(cause=invalid["error_message"].map(first_line))
+    return [
+        (f"1 trial of {target} is" if len(rows) == 1 else f"{len(rows)} trials of {target} are")
+        + " invalid and left out of every comparison"
+        + (f": {rows['cause'].iloc[0]}" if rows["cause"].iloc[0] else "")
+        for target, rows in invalid.groupby("target", observed=True)
+    ]
 
 
 def _why(rows: pd.DataFrame) -> str:

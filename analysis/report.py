@@ -22,11 +22,16 @@ from markupsafe import Markup
 
 from analysis.conclusion import Conclusion, Group, conclude
 from analysis.contents import gather
+from analysis.explain import TWIN
 from analysis.load import Study, load
 from sweeps.errors import StudyError
+from sweeps.folder import Folder
+from sweeps.study import reason
 
 #: Charts beyond this total stay beside the report instead of inside it, so that it can still be mailed.
 INLINE_BYTES = 2_000_000
+#: Charts that this file writes, and so may take away.
+OURS = re.compile(r"(crossover|ladder).*\.(svg|png)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,34 +42,45 @@ class Report:
         sentences: The verdict in words, one a group.
         crossovers: The rows of `analysis.crossovers`, with the column `sentence`.
         warnings: What a reader should know before believing the numbers.
-        paths: Every file written; the first is the one to open.
+        files: Names of the files that were written into the study; the first is the one to open.
     """
 
     sentences: tuple[str, ...]
     crossovers: pd.DataFrame
     warnings: tuple[str, ...]
-    paths: tuple[Path, ...]
+    files: tuple[str, ...]
 
 
-def write(folder: Path) -> Report:
+def write(place: Folder | Path | str) -> Report:
     """Read a study and write its report into it.
 
     Args:
-        folder: The study.
+        place: The study.
 
     Raises:
         StudyError: The folder cannot be read as a study, or cannot be written.
     """
-    study = load(folder)
+    study = load(place)
+    folder = study.folder
     conclusion = conclude(study)
     contents = gather(study, conclusion)
-    charts = {_chart_name(group): _draw(group) for group in conclusion.groups}
+    charts: dict[str, dict[str, bytes]] = {}
+    for group in conclusion.groups:
+        charts[_chart_name(group)] = _draw(group)
+        if not group.parts["part"].isin([TWIN]).all():
+            charts[_ladder_name(group)] = _draw_ladder(group)
     inlined, spent = {}, 0
     for name, files in charts.items():
         spent += len(files["svg"])
         if spent <= INLINE_BYTES:
             inlined[name] = inline_svg(files["svg"].decode(), prefix=name)
-    shown = {"contents": contents, "chart_name": _chart_name, "inlined": inlined}
+    shown = {
+        "contents": contents,
+        "chart_name": _chart_name,
+        "ladder_name": _ladder_name,
+        "charts": charts,
+        "inlined": inlined,
+    }
     files = {
         "report.html": _templates().get_template("report.html.j2").render(shown).encode(),
         "report.md": _templates().get_template("report.md.j2").render(shown).encode(),
@@ -74,12 +90,12 @@ def write(folder: Path) -> Report:
     try:
         _write(folder, files)
     except OSError as error:
-        raise StudyError(f"{folder}: the report cannot be written: {error.strerror or error}") from error
+        raise StudyError(f"{folder}: the report cannot be written: {reason(error)}") from error
     return Report(
         sentences=tuple(group.sentence for group in conclusion.groups),
         crossovers=conclusion.crossovers,
         warnings=study.warnings,
-        paths=tuple(folder / name for name in files),
+        files=tuple(files),
     )
 
 
@@ -128,6 +144,10 @@ def _chart_name(group: Group) -> str:
     return f"crossover-{group.slug}" if group.slug else "crossover"
 
 
+def _ladder_name(group: Group) -> str:
+    return f"ladder-{group.slug}" if group.slug else "ladder"
+
+
 def _draw(group: Group) -> dict[str, bytes]:
     from analysis import charts  # seaborn takes a second to import: only a report needs it
 
@@ -135,15 +155,20 @@ def _draw(group: Group) -> dict[str, bytes]:
     return {"svg": charts.render(picture, "svg"), "png": charts.render(picture, "png")}
 
 
-def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    (folder / "charts").mkdir(exist_ok=True)
+def _draw_ladder(group: Group) -> dict[str, bytes]:
+    from analysis import charts
+
+    picture = charts.gather_parts(group.parts, group.topic, group.label)
+    return {"svg": charts.render(picture, "svg"), "png": charts.render(picture, "png")}
+
+
+def _write(folder: Folder, files: Mapping[str, bytes]) -> None:
+    folder.make("charts")
     for name, content in files.items():
-        beside = (folder / name).with_name(f".{Path(name).name}.part")
-        beside.write_bytes(content)
-        beside.replace(folder / name)
-    for old in (folder / "charts").glob("crossover*"):  # of groups that are no more
-        if f"charts/{old.name}" not in files and old.suffix in (".svg", ".png"):
-            old.unlink()
+        folder.write(name, content)
+    for old in folder.names("charts"):  # of groups that are no more
+        if f"charts/{old}" not in files and OURS.fullmatch(old):
+            folder.remove(f"charts/{old}")
 
 
 def _plain(value: Any) -> Any:

@@ -71,11 +71,24 @@ def percent(fraction: float) -> str:
     return f"{100 * fraction:.3g} %"
 
 
+def share(fraction: float, toward: int = 0) -> str:
+    """Return a part of a whole as a percentage without its sign, `toward` as in `Scale.show`: 0.412 as "41"."""
+    digits = 0 if abs(fraction) >= 0.1 else 1 if abs(fraction) >= 0.01 else 2
+    return number(_rounded(100 * fraction, digits, toward) + 0.0)
+
+
+def rate(per_s: float, unit: str) -> str:
+    """Return a rate with the prefix that suits it, three digits: 2.24e13 of "B/s" as "22.4 TB/s"."""
+    rounded = float(f"{per_s:.3g}")
+    thousands = min(max(math.floor(math.log10(rounded) / 3), 0), 6) if rounded > 0 else 0
+    return f"{rounded / 1000**thousands:.12g} {' kMGTPE'[thousands].strip()}{unit}"
+
+
 def time_unit(time_s: float) -> tuple[str, float]:
     """Return the unit that suits a time in seconds, and by what seconds are multiplied to be in it."""
-    if time_s < 1e-3:
+    if abs(time_s) < 1e-3:
         return "µs", 1e6
-    return ("ms", 1e3) if time_s < 1 else ("s", 1.0)
+    return ("ms", 1e3) if abs(time_s) < 1 else ("s", 1.0)
 
 
 def seconds(time_s: float) -> str:
@@ -84,7 +97,7 @@ def seconds(time_s: float) -> str:
         return NOTHING
     unit, factor = time_unit(time_s)
     shown = time_s * factor
-    return f"{shown:.0f} {unit}" if shown >= 99.95 else f"{shown:#.3g} {unit}"
+    return f"{shown:.0f} {unit}" if abs(shown) >= 99.95 else f"{shown:#.3g} {unit}"
 
 
 def times(factor: float, toward: int = 0) -> str:

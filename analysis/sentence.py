@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.rounding import NOTHING, Scale, listed, number, percent, times
-from sweeps.workload import short_name
+from sweeps.own import short_name
 
 #: Two times closer than this are called equal in the table: a way of speaking, not a test.
 EQUAL_WITHIN = 0.005
@@ -38,6 +38,7 @@ class Topic:
         margin: Fraction; 0.1 asks from where the challenger is at least 10 % faster.
         passes: Replicates that were planned.
         absences: By target, why none of its trials finished.
+        invalid: Those of these targets whose trials ran, and did not do what was asked.
     """
 
     axis: str
@@ -47,6 +48,7 @@ class Topic:
     margin: float = 0.0
     passes: int = 1
     absences: Mapping[str, str] = field(default_factory=dict)
+    invalid: frozenset[str] = frozenset()
 
     def with_margin(self, margin: float) -> Topic:
         """Return the same topic with another margin."""
@@ -234,15 +236,16 @@ class _Told:
     def _nothing_to_compare(self) -> str:
         absent = self.topic.absences
         missing = [target for target in (self.base, self.chal) if target in absent]
+        ended = "is valid" if missing and self.topic.invalid.issuperset(missing) else "finished"
         if len(missing) == 1:
             other = self.chal if missing[0] == self.base else self.base
             return (
-                f"No {missing[0]} trial finished: {absent[missing[0]]}; so nothing can be said about "
+                f"No {missing[0]} trial {ended}: {absent[missing[0]]}; so nothing can be said about "
                 f"{missing[0]} against {other}."
             )
         if missing:
             why = listed(dict.fromkeys(absent[target] for target in missing))
-            return f"No trial finished: {why}; so nothing can be said about {self.chal} against {self.base}."
+            return f"No trial {ended}: {why}; so nothing can be said about {self.chal} against {self.base}."
         return (
             f"Not decided: at no {self.topic.axis} is there a pair to compare: {self.base} and {self.chal} have not "
             "both finished in the same pass, or their steps are too quick for the clock."

@@ -95,7 +95,7 @@ def test_the_driver_loads_no_torch():
     assert "torch" not in loaded_by("import runner.run, runner.cluster, runner.local")
 
 
-@pytest.mark.parametrize(("room", "names"), [("analysis", ["crossovers"])])
+@pytest.mark.parametrize(("room", "names"), [("analysis", ["crossovers", "sizes_to_explain"])])
 def test_the_public_names_are_frozen(room: str, names: list[str]):
     """A name that is added or taken away is told in the changelog."""
     module = importlib.import_module(room)

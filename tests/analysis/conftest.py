@@ -30,7 +30,11 @@ TIMES = {"cpu": lambda size: 1e-5 * size, "gpu": lambda size: 9e-4 + 1e-6 * size
 
 
 def study_maker(folder):
-    """Return a function that writes a study into a folder of that name."""
+    """Return a function that writes a study into a folder of that name.
+
+    `time_of` takes a trial and returns its seconds per step, instead of `times`; `explained` are the values of all axes
+    at which the ladder was measured too.
+    """
 
     def make(
         name="study",
@@ -42,6 +46,8 @@ def study_maker(folder):
         noise=0.02,
         lasted=timedelta(hours=1),
         skip=lambda *case: False,
+        time_of=None,
+        explained=(),
         **sweep,
     ):
         asked = {
@@ -56,7 +62,7 @@ def study_maker(folder):
         (place / "trials").mkdir(parents=True)
         (place / "sweep.yaml").write_text(resolved.dump())
         chance = random.Random(name)
-        trials = [trial for pair in resolved.pairs() for trial in pair]
+        trials = [trial for pair in [*resolved.pairs(), *resolved.ladder(explained)] for trial in pair]
         begun = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
         records = []
         for number, trial in enumerate(trials):
@@ -67,7 +73,7 @@ def study_maker(folder):
             failed = fail(*case)
             start = begun + lasted * (number / len(trials))
             shared = chance.gauss(0, noise)
-            typical = times[trial.target.name](size)
+            typical = time_of(trial) if time_of else times[trial.target.name](size)
             fields = {
                 "sweep": trial.sweep,
                 "trial_id": trial.trial_id,
@@ -92,10 +98,13 @@ def study_maker(folder):
                 else [typical * 2.718281828 ** (shared + chance.gauss(0, noise)) for _ in range(10)],
                 "steps_per_block": None if failed else 4,
                 "warmup_steps": None if failed else 10,
+                "kernel_time_s": typical if trial.rung == "kernel" and not failed else None,
                 "started_at": start,
                 "finished_at": start + 0.9 * lasted / len(trials),
             }
-            fields |= HOST | (GPU if trial.target.needs_accelerator and not failed else {}) | row(*case)
+            seen = {"mode": trial.target.mode, "precision": trial.target.precision}
+            seen |= GPU if trial.target.needs_accelerator else {}
+            fields |= HOST | ({} if failed else seen) | row(*case)
             records.append(Record(**fields))
         if records:
             pq.write_table(table(records), place / "trials" / "part-0.parquet")

@@ -3,6 +3,8 @@
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from analysis.conclusion import conclude
@@ -103,13 +105,127 @@ def test_the_method_names_every_choice(make_study):
     contents = contents_of(make_study(margin=0.1, seed=7, deadline_s=30, parameters={"width": 64}))
     method = contents.method
     assert fact(method, "fixed parameters") == "features = 256, width = 64, depth = 2, classes = 10"
+    assert fact(method, "levers") == (
+        "rows = 0, epochs = 0, loader = slice, transfer = pageable, sync = end, dtype = float32, optimizer = SGD, "
+        "lr = 0.01"
+    )
     assert fact(method, "axis batch_size") == "4, 16, 64, 256, 1024 and 4096"
     assert fact(method, "timed").startswith("10 blocks of 4 steps a trial, after 10 steps of warm-up")
     assert fact(method, "deadline") == "30 s a trial"
     assert fact(method, "margin").startswith("10 %")
     assert fact(method, "seed") == "7"
     assert fact(method, "measured").startswith("2026-01-02 03:04:05 to 2026-01-02 ")
-    assert fact(contents.targets, "gpu") == "challenger: device gpu, threads all; ran on cuda with 8 threads"
+    assert fact(contents.targets, "gpu") == (
+        "challenger: device gpu, threads all, mode eager, precision ieee, wait policy default; "
+        "ran on cuda with 8 threads"
+    )
+
+
+def test_levers_are_told_as_the_trials_had_them(make_study):
+    asked = {"loader": "dataloader", "sync": "every_step", "optimizer": "Adam", "weight_decay": 0.1, "clip_norm": 10}
+    method = contents_of(make_study(axes={"batch_size": [4, 64], "lr": [0.1, 1]}, parameters=asked)).method
+    assert fact(method, "levers") == (
+        "rows = 0, epochs = 0, loader = dataloader, loader_workers = 0, transfer = pageable, sync = every_step, "
+        "sync_every = 1, dtype = float32, optimizer = Adam, clip_norm = 10, weight_decay = 0.1"
+    )
+    assert fact(method, "axis lr") == "0.1 and 1"
+
+
+def test_how_a_target_is_used_is_told(make_study):
+    targets = ["cpu-passive", "gpu-graph", {"name": "tf32", "device": "gpu", "precision": "tf32"}]
+    contents = contents_of(make_study(targets=targets, time_of=lambda trial: 1e-3))
+    asked = [each.value.partition(";")[0] for each in contents.targets]
+    assert asked == [
+        "baseline: device cpu, threads all, mode eager, precision ieee, wait policy passive",
+        "challenger: device gpu, threads all, mode cudagraph, precision ieee, wait policy default",
+        "device gpu, threads all, mode eager, precision tf32, wait policy default",
+    ]
+
+
+def parts_of(trial):
+    """A step of 1 ms whose loader takes 40 % of it."""
+    return {"e2e": 1e-3, "twin": 5e-4}.get(trial.rung, 6e-4)
+
+
+EXPLAINED = [{"batch_size": size} for size in (4, 4096)]
+
+
+def test_where_the_time_goes_is_told_in_sentences_and_rows(make_study):
+    folder = make_study(workload="lstm_loop", time_of=parts_of, explained=EXPLAINED, noise=0.0)
+    ladder = contents_of(folder).sections[0].ladder
+    assert "On cpu at batch_size 4 the loop takes 50 % of a step" in ladder.sentences[0]
+    assert any("the loader takes 40 % of a step" in sentence for sentence in ladder.sentences)
+    first = ladder.rows[0]
+    assert (first.size, first.target, first.part, first.significant) == ("4", "cpu", "loader", "yes")
+    assert (first.share, first.share_range, first.cost) == ("40 %", "38 to 42 %", "400 µs")
+    assert (first.cost_range, first.pairs) == ("388 µs to 412 µs", "5")
+    assert {row.part for row in ladder.rows} >= {"loader", "the loop", "all the rest"}
+    assert {row.size for row in ladder.rows} == {"4", "4096"}
+    assert [note for note in ladder.notes if "lstm_fused, which does the same arithmetic" in note]
+
+
+def test_without_a_ladder_there_is_no_such_section(make_study):
+    assert contents_of(make_study()).sections[0].ladder is None
+
+
+def test_a_ladder_measured_once_is_called_provisional(make_study):
+    folder = make_study(time_of=parts_of, explained=EXPLAINED, passes=1)
+    assert "assumed" in contents_of(folder).sections[0].ladder.notes[0]
+
+
+def test_rungs_are_not_counted_but_those_that_failed_are_told(make_study):
+    folder = make_study(time_of=parts_of, explained=EXPLAINED)
+    plain = contents_of(make_study("plain", time_of=parts_of))
+    contents = contents_of(folder)
+    assert contents.progress == plain.progress == "60 of 60 planned trials finished."
+    assert not contents.unfinished
+    assert contents.causes == ()
+    assert contents.machines[0].trials > 60
+
+    part = folder / "trials" / "part-0.parquet"
+    rows = pq.read_table(part).to_pandas()
+    failed = rows["rung"].eq("preload") & rows["target"].eq("cpu")
+    rows.loc[failed, ["status", "error_message"]] = ["oom", "no room"]
+    schema = pq.read_schema(part)
+    pq.write_table(pa.Table.from_pandas(rows, schema=schema, preserve_index=False), part)
+    contents = contents_of(folder)
+    assert contents.progress == plain.progress
+    (cause,) = contents.causes
+    assert (cause.target, cause.status, cause.count, cause.sizes) == ("cpu (preload)", "oom", 10, "4 and 4096")
+
+
+DIFFERS = "its loss at step 1, 2.31, differs from that of cpu, 2.20, by 5 %: the two do not do the same work"
+
+
+def test_trials_that_did_other_work_are_told_everywhere(make_study):
+    def fail(target, size, index):
+        return ("invalid", DIFFERS) if target == "gpu" and size == 4096 else None
+
+    study = load(make_study(fail=fail))
+    contents = gather(study, conclude(study))
+    assert study.warnings == (f"5 trials of gpu are invalid and left out of every comparison: {DIFFERS}",)
+    assert contents.warnings == study.warnings
+    assert contents.progress == "55 of 60 planned trials finished (5 invalid)."
+    (cause,) = contents.causes
+    assert (cause.target, cause.status, cause.count, cause.sizes, cause.message) == (
+        "gpu",
+        "invalid",
+        5,
+        "4096",
+        DIFFERS,
+    )
+    assert any("no trial of gpu is valid at 4096" in reason for reason in contents.sections[0].reasons)
+    row = contents.sections[0].rows[-1]
+    assert (row.challenger, row.decision, row.trials) == ("–", "not known", "gpu: invalid")
+
+
+def test_where_no_trial_did_the_same_work_there_is_no_verdict(make_study):
+    study = load(make_study(fail=lambda target, *_: ("invalid", DIFFERS) if target == "gpu" else None))
+    (group,) = conclude(study).groups
+    assert group.crossover["verdict"] == "undetermined"
+    assert (
+        group.sentence == f"No gpu trial is valid: {DIFFERS} on node-1; so nothing can be said about gpu against cpu."
+    )
 
 
 def test_the_drift_that_was_allowed_is_told(make_study):

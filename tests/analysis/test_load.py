@@ -4,6 +4,7 @@ import shutil
 from datetime import timedelta
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -152,6 +153,51 @@ def test_a_cpu_machine_against_a_gpu_machine_is_one_group(make_study):
     study = load(make_study(row=lambda target, *_: OTHER if target == "cpu" else {}, pairing="by_target"))
     assert study.group_by == ()
     assert "not measured back to back" in study.warnings[0]
+
+
+def test_rungs_are_kept_apart_from_whole_steps(make_study):
+    def time_of(trial):
+        return 1e-3 if trial.rung == "e2e" else 9e-3
+
+    explained = [{"batch_size": 4}, {"batch_size": 4096}]
+    study = load(make_study(time_of=time_of, explained=explained))
+    assert set(study.frame["rung"]) == {"e2e"}
+    assert set(study.rungs["rung"]) == {"preload", "resident", "kernel"}
+    assert (len(study.frame), len(study.answered), len(study.rungs)) == (60, 60, 2 * 5 * (1 + 3))
+    assert len(study.records) == 100
+    assert dict(study.by_status) == {"ok": 60}
+    # Nine times slower and a long while later, and neither unsteady nor apart: they are other work.
+    assert study.warnings == ()
+
+
+def test_rungs_alone_are_no_study_yet(make_study):
+    folder = make_study(explained=[{"batch_size": 4}])
+    part = folder / "trials" / "part-0.parquet"
+    rows = pq.read_table(part)
+    pq.write_table(rows.filter(pc.not_equal(rows["rung"], "e2e")), part)
+    with pytest.raises(StudyError, match="no trial of a whole step has been recorded yet"):
+        load(folder)
+
+
+def test_a_rung_belongs_to_the_machine_of_its_whole_step(make_study):
+    def moved(target, size, index):
+        return OTHER if index >= 3 else {}
+
+    folder = make_study(row=moved, explained=[{"batch_size": 4}])
+    study = load(folder)
+    assert study.group_by == (MACHINE,)
+    assert study.rungs.groupby(MACHINE).size().tolist() == [12, 8]
+    part = folder / "trials" / "part-0.parquet"
+    rows = pq.read_table(part).to_pandas()
+    elsewhere = rows["rung"].ne("e2e") & rows["pass_index"].eq(0)
+    rows.loc[elsewhere, ["cpu_model", "host"]] = ["Third CPU", "node-3"]
+    pq.write_table(pa.Table.from_pandas(rows, schema=pq.read_schema(part), preserve_index=False), part)
+    assert load(folder).rungs[MACHINE].isna().sum() == 4
+
+
+def test_a_lever_that_means_nothing_on_a_target_is_asked_all_the_same(make_study):
+    axes = {"batch_size": [4, 64], "transfer": ["pageable", "pinned"]}
+    assert load(make_study(axes=axes)).warnings == ()
 
 
 def test_rows_that_were_not_asked_are_told(make_study):

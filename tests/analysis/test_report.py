@@ -7,6 +7,8 @@ from html.parser import HTMLParser
 import pytest
 
 from analysis import report
+from analysis.conclusion import conclude
+from analysis.load import load
 from sweeps.errors import StudyError
 
 NASTY = '<script>alert("x")</script> | `code` | <img src=x onerror=y> *bold* [a](b) & -->'
@@ -48,14 +50,14 @@ def page_of(folder):
 def test_a_report_is_these_files(make_study):
     folder = make_study()
     written = report.write(folder)
-    assert [str(path.relative_to(folder)) for path in written.paths] == [
+    assert list(written.files) == [
         "report.html",
         "report.md",
         "crossovers.json",
         "charts/crossover.svg",
         "charts/crossover.png",
     ]
-    assert all(path.stat().st_size for path in written.paths)
+    assert all((folder / name).stat().st_size for name in written.files)
     assert sorted(path.name for path in folder.rglob("*") if path.name.startswith(".")) == []
 
 
@@ -202,10 +204,75 @@ def test_groups_have_a_chart_each_and_charts_of_lost_groups_go(make_study):
     ]
 
 
+def parts_of(trial):
+    """A step of 1 ms whose loader takes 40 % of it, on a GPU that wins above 100."""
+    whole = 1e-5 * trial.parameters["batch_size"] if trial.target.device == "cpu" else 1e-3
+    return whole * {"e2e": 1, "preload": 0.6, "resident": 0.5, "kernel": 0.2, "twin": 0.5}[trial.rung]
+
+
+EXPLAINED = [{"batch_size": 4}, {"batch_size": 4096}]
+
+
+def test_where_the_time_goes_is_in_the_page_the_text_and_a_chart(make_study):
+    folder = make_study(time_of=parts_of, explained=EXPLAINED)
+    paths = list(report.write(folder).files)
+    assert paths[-2:] == ["charts/ladder.svg", "charts/ladder.png"]
+    page, prose = page_of(folder), (folder / "report.md").read_text()
+    assert page.open == []
+    assert "Where the time goes" in page.words
+    (sentence, *_) = [words for words in page.words if "the loader takes" in words]
+    assert re.fullmatch(
+        r"On (cpu|gpu) at batch_size (4|4096) the loader takes (39|4[0-2]) % of a step "
+        r"\(95 % interval \d\d to \d\d %\)\.",
+        sentence,
+    )
+    assert sentence in prose
+    assert "![Where the time of a step goes](charts/ladder.svg)" in prose
+    assert "charts/ladder.svg" in (folder / "report.html").read_text()
+
+
+def test_the_ladder_changes_no_verdict(make_study):
+    plain, explained = (
+        make_study("plain", time_of=parts_of),
+        make_study("plain/again", time_of=parts_of, explained=EXPLAINED),
+    )
+    found = [conclude(load(folder)).crossovers for folder in (plain, explained)]
+    for numbers in found:
+        assert numbers["verdict"].tolist() == ["crosses"]
+        assert numbers["pairs"].tolist() == [30]
+    drawn = [(folder / "charts/crossover.svg") for folder in (plain, explained)]
+    for folder in (plain, explained):
+        report.write(folder)
+    assert "dots" in drawn[0].read_text()
+    assert drawn[0].read_text().count("<use") == drawn[1].read_text().count("<use")
+
+
+def test_without_a_ladder_nothing_is_said_of_it_and_an_old_chart_goes(make_study):
+    folder = make_study()
+    (folder / "charts").mkdir()
+    (folder / "charts" / "ladder.svg").write_text("old")
+    report.write(folder)
+    assert not (folder / "charts" / "ladder.svg").exists()
+    assert "Where the time goes" not in page_of(folder).words
+    assert "Where the time goes" not in (folder / "report.md").read_text()
+
+
+def test_a_study_with_a_ladder_has_tables_that_keep_their_columns(make_study):
+    folder = make_study(workload="lstm_loop", time_of=parts_of, explained=EXPLAINED, passes=1)
+    report.write(folder)
+    lines = (folder / "report.md").read_text().splitlines()
+    tables = "\n".join(line if line.startswith("|") else "" for line in lines).strip("\n")
+    counts = [
+        {len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in table.splitlines()}
+        for table in re.split(r"\n{2,}", tables)
+    ]
+    assert counts == [{8}, {8}, {9}]
+
+
 def test_the_same_study_gives_the_same_bytes(make_study):
     folder = make_study()
-    first = [path.read_bytes() for path in report.write(folder).paths]
-    assert [path.read_bytes() for path in report.write(folder).paths] == first
+    first = [(folder / name).read_bytes() for name in report.write(folder).files]
+    assert [(folder / name).read_bytes() for name in report.write(folder).files] == first
 
 
 def test_too_many_charts_stay_beside_the_page(make_study, monkeypatch):

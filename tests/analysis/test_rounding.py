@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.rounding import Scale, listed, number, percent, seconds, times
+from analysis.rounding import Scale, listed, number, percent, rate, seconds, times
 
 OCTAVES = Scale.of([4, 8, 16, 32, 64, 20_000])
 
@@ -70,6 +70,17 @@ def test_times_take_the_unit_that_suits_them():
         "140 s",
     ]
     assert seconds(math.nan) == "–"
+    assert [seconds(t) for t in (-7.51e-4, -0.0045, 0.0)] == ["-751 µs", "-4.50 ms", "0.00 µs"]
+
+
+def test_rates_take_the_prefix_that_suits_them():
+    assert [rate(r, "B/s") for r in (5, 1234, 9.996e11, 2.24e13, 3e19)] == [
+        "5 B/s",
+        "1.23 kB/s",
+        "1 TB/s",
+        "22.4 TB/s",
+        "30 EB/s",
+    ]
 
 
 def test_percentages_and_factors():
