@@ -13,10 +13,8 @@ from runner.store import Store, check
 from sweeps.errors import StudyError
 from sweeps.folder import Folder
 from sweeps.study import read_records, read_sweep
-from tests.object_store import Wire, address, serve
+from tests.object_store import KEYS, Wire, address, serve
 from tests.runner.asking import make_record, make_sweep
-
-KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true"}
 
 
 @pytest.fixture(scope="module")
