@@ -3,10 +3,14 @@
 Only what happened to this process counts: how long its threads were ready to run and had no core, how long a CPU quota
 held it back, how long the hypervisor gave the cores to others. Load averages would include the trial itself. What a
 guest cannot see, another guest on the same host that slows caches and memory, stays unseen.
+
+CPU time over wall time is not asked: a step whose operations are too small to be shared between threads leaves some of
+them idle on a quiet machine too.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,14 +68,15 @@ def read_counters() -> Counters:
     return Counters(at_ns=now_ns(), delay_ns=_delays(), throttled_s=_throttled_s(), stolen=_stolen())
 
 
-def judge(before: Counters, after: Counters, *, threads: int, cores: int) -> Interference:
+def judge(before: Counters, after: Counters, *, threads: int, cores: int, wait_policy: str = "default") -> Interference:
     """Compare two readings.
 
     Args:
         before: Taken when warm-up was over.
         after: Taken after the last block.
-        threads: Threads of the trial.
+        threads: Threads of the trial that have work at one time: 1 where they only feed an accelerator.
         cores: Cores that it could have used.
+        wait_policy: With `passive`, sleeping threads can be woken on a core that is taken: waiting proves no neighbour.
     """
     wall_s = max((after.at_ns - before.at_ns) / 1e9, 1e-9)
     delay = None
@@ -85,10 +90,11 @@ def judge(before: Counters, after: Counters, *, threads: int, cores: int) -> Int
     if before.stolen is not None and after.stolen is not None:
         ticks = after.stolen[1] - before.stolen[1]
         steal = (after.stolen[0] - before.stolen[0]) / ticks if ticks > 0 else 0.0
+    suspect = SUSPECT if threads < cores else SUSPECT_WITHOUT_SPARE_CORE
+    if wait_policy == "passive":
+        suspect = math.inf
     return Interference(
-        verdict=_verdict(
-            delay, throttled, steal, wall_s, suspect=SUSPECT if threads < cores else SUSPECT_WITHOUT_SPARE_CORE
-        ),
+        verdict=_verdict(delay, throttled, steal, wall_s, suspect=suspect),
         run_delay_share=delay,
         throttled_s=throttled,
         steal_share=steal,

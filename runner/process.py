@@ -1,4 +1,4 @@
-"""One trial in, one answer or the way it died: speaks to the nursery of this process.
+"""One trial in, one answer or the way it died: speaks to the nurseries of this process.
 
 The Ray task, or the driver itself without Ray, calls `attend`. It never imports torch.
 """
@@ -32,6 +32,8 @@ PREPARE_S = 300.0
 TIDY_UP_S = 5.0
 #: Read by OpenMP and MKL when they load; `ray up` exports OMP_NUM_THREADS=1 to whole clusters.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "MKL_NUM_THREADS")
+#: What idle threads do, of whichever OpenMP; read when it loads, so a nursery has one policy for all its children.
+WAIT_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 
 
 class NurseryDied(Exception):
@@ -41,17 +43,28 @@ class NurseryDied(Exception):
 class Nursery:
     """Owns one nursery process."""
 
-    def __init__(self, start_method: str = START_METHOD) -> None:
+    def __init__(self, start_method: str = START_METHOD, wait_policy: str = "default") -> None:
+        """Start it.
+
+        Args:
+            start_method: `fork`, or `spawn` where that cannot be had.
+            wait_policy: What idle CPU threads of its children do: `passive`, `active`, or OpenMP's `default`.
+        """
         self.start_method = start_method
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the nursery)
         self._buffer = b""
         self._is_ready = False
-        environment = {name: text for name, text in os.environ.items() if name not in THREAD_VARIABLES}
+        fixed = {*THREAD_VARIABLES, *WAIT_VARIABLES}
+        environment = {name: text for name, text in os.environ.items() if name not in fixed}
+        if wait_policy != "default":
+            environment["OMP_WAIT_POLICY"] = wait_policy.upper()
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         # Ask the driver library, not the runtime, whether there is a GPU: the runtime cannot be forked.
         environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+        # A trial that compiles does so in its own process: a pool of others would outlive the compiling.
+        environment["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
         command = [*PYTHON, "runner.nursery", str(requests), str(answers), start_method]
         self._process = subprocess.Popen(
             [*command, str(os.getpid())],
@@ -114,7 +127,7 @@ class Nursery:
         return f"the process that starts trials was {how}" + (f": {said[-1]}" if said else "")
 
 
-_nursery: Nursery | None = None
+_nurseries: dict[str, Nursery] = {}  # by wait policy, which is read when a nursery loads its libraries
 
 
 def request_of(trial: Trial, source: str | None) -> dict[str, Any]:
@@ -129,6 +142,7 @@ def request_of(trial: Trial, source: str | None) -> dict[str, Any]:
         "source": source,
         "parameters": dict(trial.parameters),
         "target": trial.target.model_dump(),
+        "rung": trial.rung,
         "seed": trial.seed,
         "deadline_s": trial.deadline_s,
     }
@@ -150,14 +164,14 @@ def attend(
     Returns:
         Columns of a record, all but those that only the driver knows. Never raises for what a trial does.
     """
-    global _nursery  # noqa: PLW0603  (one nursery a process is the point)
     started = datetime.now(UTC).isoformat()
-    if _nursery is None:
-        _nursery = Nursery()
+    policy = request["target"]["wait_policy"]
+    if policy not in _nurseries:
+        _nurseries[policy] = Nursery(wait_policy=policy)
     try:
-        return answer_of(_nursery, request, declared_cpus=declared_cpus, environment=environment)
+        return answer_of(_nurseries[policy], request, declared_cpus=declared_cpus, environment=environment)
     except NurseryDied as error:
-        close()
+        _nurseries.pop(policy).close()
         return {
             **machine(),
             "status": "crashed",
@@ -169,7 +183,8 @@ def attend(
             "finished_at": datetime.now(UTC).isoformat(),
         }
     except BaseException:
-        close()  # interrupted: the answer that is still to come would be taken for that of the next trial
+        # Interrupted: the answer that is still to come would be taken for that of the next trial.
+        _nurseries.pop(policy).close()
         raise
 
 
@@ -200,11 +215,9 @@ def answer_of(
 
 
 def close() -> None:
-    """End the nursery of this process, if it has one."""
-    global _nursery  # noqa: PLW0603  (one nursery a process is the point)
-    if _nursery is not None:
-        _nursery.close()
-        _nursery = None
+    """End the nurseries of this process, if it has any."""
+    while _nurseries:
+        _nurseries.popitem()[1].close()
 
 
 atexit.register(close)

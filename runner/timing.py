@@ -98,6 +98,7 @@ def measure(
     protocol: Protocol = CPU,
     clock: Clock = now_ns,
     when_warm: Callable[[], object] = lambda: None,
+    cycle: int = 1,
 ) -> Timing:
     """Time a training step.
 
@@ -108,6 +109,7 @@ def measure(
         clock: Returns nanoseconds.
         when_warm: Called between the warm-up and the first timed block, and again where that block turns out too
             short to count: the place to read counters.
+        cycle: Steps after which the work repeats, where steps are not all alike: each timed block holds whole cycles.
 
     Returns:
         The raw values; medians and intervals are derived where they are needed.
@@ -119,22 +121,22 @@ def measure(
     gc.disable()
     try:
         recent: list[float] = []
-        per_block = 1
+        per_block = cycle
         while not _is_warm(warm, recent, protocol):
             count = min([per_block, *(n - warm.steps for n in LOSS_STEPS if n > warm.steps)])
             block_s, loss = warm.run(count)
             if warm.steps in LOSS_STEPS:
                 losses[warm.steps] = _number(loss)
             recent = [*recent[-2:], block_s / count]
-            per_block = _block_size(block_s / count, protocol)
-        per_block = _block_size(min(recent), protocol)
+            per_block = _block_size(block_s / count, protocol, cycle)
+        per_block = _block_size(min(recent), protocol, cycle)
         timed = _Blocks(step, synchronize, clock)
         values: list[float] = []
         when_warm()
         while not _is_enough(values, timed.seconds, protocol):
             block_s, _ = timed.run(per_block)
             if not values and block_s < protocol.block_least_s:
-                per_block = max(per_block + 1, _block_size(block_s / per_block, protocol))
+                per_block = max(per_block + cycle, _block_size(block_s / per_block, protocol, cycle))
                 warm.steps += timed.steps
                 warm.seconds += timed.seconds
                 timed = _Blocks(step, synchronize, clock)
@@ -190,8 +192,9 @@ def _is_warm(warm: _Blocks, recent: list[float], protocol: Protocol) -> bool:
     return long_enough and len(recent) == 3 and max(recent) <= min(recent) * (1 + protocol.settled)
 
 
-def _block_size(step_s: float, protocol: Protocol) -> int:
-    return max(1, round(protocol.block_s / step_s)) if step_s > 0 else 1_000_000
+def _block_size(step_s: float, protocol: Protocol, cycle: int) -> int:
+    cycles = round(protocol.block_s / step_s / cycle) if step_s > 0 else 1_000_000 // cycle
+    return cycle * max(1, cycles)
 
 
 def _is_enough(values: list[float], seconds: float, protocol: Protocol) -> bool:

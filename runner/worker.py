@@ -16,16 +16,27 @@ from typing import Any
 import torch
 
 from runner import timing
+from runner.devices import host_memory
 from runner.devices.device import Device, DeviceUnavailable, open_device
+from runner.devices.kernels import profile_kernels
+from runner.devices.precision import get_precision, set_precision
 from runner.devices.threads import get_threads, set_threads
 from runner.devices.visibility import hide_accelerators, is_accelerator_visible
 from runner.environment import usable_cores
-from runner.interference import Counters, Interference, judge, read_counters
+from runner.evidence import Evidence
+from runner.mode import enter_mode, is_in_mode
 from runner.workloads import FIGURES, Workload, load
+from sweeps.ladder import HEADLINE, UNWAITED
 
 LONGEST_MESSAGE = 4_000
 #: What allocators say whose errors have no class of their own: of the CPU, of MPS, of cuBLAS.
 OUT_OF_MEMORY = ("DefaultCPUAllocator", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+
+
+#: The rung whose kernels are counted, in so many steps, but for about so many seconds at most.
+PROFILED = "kernel"
+PROFILED_STEPS = 10
+PROFILED_S = 5.0
 
 
 class _Invalid(Exception):
@@ -61,52 +72,31 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _run(request: Mapping[str, Any], found: dict[str, Any]) -> None:
-    target = request["target"]
-    os.environ.update(request["environment"])
-    if target["device"] == "cpu":
-        hide_accelerators()
+    """Do the trial, step by step; what is found stays where a later step fails."""
+    _look_at_process(request, found)
     _set_threads(request, found)
-    device = open_device(target["device"])
-    found["device"] = device.torch_device.type
-    found["gpu_name"], found["gpu_memory_bytes"] = device.name, device.memory_bytes
-    found["cuda"] = torch.version.cuda or torch.version.hip
-    if not device.is_accelerator and is_accelerator_visible():
-        raise _Invalid("a CPU trial can see an accelerator")
-    workload = _prepare(request, device)
-    protocol = timing.ACCELERATOR if device.is_accelerator else timing.CPU
-    counters: list[Counters] = []
-    measured = timing.measure(
-        workload.step, device.synchronize, protocol=protocol, when_warm=lambda: counters.append(read_counters())
-    )
-    if (threads := get_threads()) != found["threads_observed"]:
-        raise _Invalid(f"the trial began with {found['threads_observed']} threads and ended with {threads}")
-    _judge(judge(counters[-1], read_counters(), threads=found["threads_observed"], cores=found["cores_usable"]), found)
-    found |= {
-        "step_times_s": measured.step_times_s,
-        "steps_per_block": measured.steps_per_block,
-        "warmup_steps": measured.warmup_steps,
-        "warmup_s": measured.warmup_s,
-        "first_step_s": measured.first_step_s,
-        "loss_step_1": measured.losses.get(1),
-        "loss_step_10": measured.losses.get(10),
-    }
-    if 10 not in measured.losses:
-        found["null_reasons"]["loss_step_10"] = "fewer than 10 steps fitted into the warm-up"
-    for column in FIGURES:
-        value = getattr(workload, column, None)
-        found[column] = None if value is None else float(value)
-        if value is None:
-            found["null_reasons"][column] = "the workload does not say"
+    device = _open_device(request, found)
+    _set_precision(request, device, found)
+    evidence = Evidence(device)
+    workload = _prepare(request, device, found)
+    _say_of_workload(workload, found)
+    measured = _measure(request, device, workload, evidence)
+    _check_nothing_has_changed(workload, found)
+    _say_of_timing(measured, found)
+    _say_of_evidence(measured, evidence, found)
+    _profile(request, device, workload, measured, found)
     _train_whole(request, device, workload, found)
 
 
-def _judge(seen: Interference, found: dict[str, Any]) -> None:
-    """Note whether the trial was alone on its cores."""
-    found["interference"] = seen.verdict
-    for column in ("run_delay_share", "throttled_s", "steal_share"):
-        found[column] = getattr(seen, column)
-        if found[column] is None:
-            found["null_reasons"][column] = "the kernel does not tell"
+def _look_at_process(request: Mapping[str, Any], found: dict[str, Any]) -> None:
+    """Note what the process is like at its beginning, and give it the variables of the trial."""
+    host_memory.reset_peak()
+    found["memory_at_start_bytes"] = host_memory.resident_bytes()
+    # As its libraries found it when they were loaded, by the nursery or here.
+    found["wait_policy"] = os.environ.get("OMP_WAIT_POLICY", "default").lower()
+    if found["wait_policy"] != (asked := request["target"]["wait_policy"]):
+        raise _Invalid(f"wait_policy {asked} was asked for, and this process began with {found['wait_policy']}")
+    os.environ.update(request["environment"])
 
 
 def _set_threads(request: Mapping[str, Any], found: dict[str, Any]) -> None:
@@ -121,20 +111,128 @@ def _set_threads(request: Mapping[str, Any], found: dict[str, Any]) -> None:
         raise _Invalid(f"{wanted} threads were asked for, and torch has {found['threads_observed']}")
 
 
-def _prepare(request: Mapping[str, Any], device: Device) -> Workload:
-    workload = load(request["workload"], request["source"], seed=request["seed"], parameters=request["parameters"])
-    workload.prepare(device.torch_device, request["target"]["name"])
-    return workload
+def _open_device(request: Mapping[str, Any], found: dict[str, Any]) -> Device:
+    asked = request["target"]["device"]
+    if asked == "cpu":
+        hide_accelerators()
+    device = open_device(asked)
+    found["device"] = device.torch_device.type
+    found["gpu_name"], found["gpu_memory_bytes"] = device.name, device.memory_bytes
+    found["cuda"] = torch.version.cuda or torch.version.hip
+    if not device.is_accelerator and is_accelerator_visible():
+        raise _Invalid("a CPU trial can see an accelerator")
+    return device
+
+
+def _set_precision(request: Mapping[str, Any], device: Device, found: dict[str, Any]) -> None:
+    asked = request["target"]["precision"]
+    found["precision"] = set_precision(asked, device.torch_device)
+    if found["precision"] != asked:
+        raise _Invalid(f"precision {asked} was asked for, and torch has {found['precision']}")
+
+
+def _prepare(request: Mapping[str, Any], device: Device, found: dict[str, Any]) -> Workload:
+    """Make the workload, ready for its first step in the mode of the target."""
+    name, target = request["workload"], request["target"]
+    made = load(name, request["source"], seed=request["seed"], parameters=request["parameters"], rung=request["rung"])
+    made.prepare(device.torch_device, target["name"])
+    enter_mode(target["mode"], made, device.torch_device, threads=found["threads_observed"])
+    found["mode"] = target["mode"]
+    return made
+
+
+def _say_of_workload(workload: Workload, found: dict[str, Any]) -> None:
+    """Note the figures that it gives of its own work."""
+    reasons = getattr(workload, "unknown_figures", {})
+    for column in FIGURES:
+        value = getattr(workload, column, None)
+        found[column] = None if value is None else float(value)
+        if value is None:
+            found["null_reasons"][column] = reasons.get(column, "the workload does not say")
+    found["compare_losses"] = bool(getattr(workload, "compare_losses", True))
+
+
+def _measure(request: Mapping[str, Any], device: Device, workload: Workload, evidence: Evidence) -> timing.Timing:
+    """Time the steps, with the evidence gathered before the first timed block and after the last."""
+
+    def when_warm() -> None:
+        device.synchronize()
+        evidence.before()
+
+    waits = request["target"]["wait"] and request["rung"] != UNWAITED
+    measured = timing.measure(
+        workload.step,
+        device.synchronize if waits else _do_not_wait,
+        protocol=timing.ACCELERATOR if device.is_accelerator else timing.CPU,
+        when_warm=when_warm,
+        cycle=getattr(workload, "steps_per_cycle", 1),
+    )
+    device.synchronize()
+    evidence.after()
+    return measured
+
+
+def _do_not_wait() -> None:
+    """Stand in for waiting, as benchmarks do that take giving the work away for doing it."""
+
+
+def _check_nothing_has_changed(workload: Workload, found: Mapping[str, Any]) -> None:
+    if (threads := get_threads()) != found["threads_observed"]:
+        raise _Invalid(f"the trial began with {found['threads_observed']} threads and ended with {threads}")
+    if (precision := get_precision()) != found["precision"]:
+        raise _Invalid(f"the trial began with precision {found['precision']} and ended with {precision}")
+    if not is_in_mode(found["mode"], workload):
+        raise _Invalid(f"mode {found['mode']} was asked for, and its steps ran as they are written")
+
+
+def _say_of_timing(measured: timing.Timing, found: dict[str, Any]) -> None:
+    found |= {
+        "step_times_s": measured.step_times_s,
+        "steps_per_block": measured.steps_per_block,
+        "warmup_steps": measured.warmup_steps,
+        "warmup_s": measured.warmup_s,
+        "first_step_s": measured.first_step_s,
+        "loss_step_1": measured.losses.get(1),
+        "loss_step_10": measured.losses.get(10),
+    }
+    if 10 not in measured.losses:
+        found["null_reasons"]["loss_step_10"] = "fewer than 10 steps fitted into the warm-up"
+
+
+def _say_of_evidence(measured: timing.Timing, evidence: Evidence, found: dict[str, Any]) -> None:
+    gathered = evidence.found(
+        timed_s=measured.steps_per_block * sum(measured.step_times_s),
+        threads=found["threads_observed"],
+        cores=found["cores_usable"],
+        wait_policy=found["wait_policy"],
+    )
+    found |= gathered.columns
+    found["null_reasons"] |= gathered.reasons
+
+
+def _profile(
+    request: Mapping[str, Any], device: Device, workload: Workload, measured: timing.Timing, found: dict[str, Any]
+) -> None:
+    """For the rung of that name, count the kernels of a few more steps."""
+    why, seen = f"counted for the rung {PROFILED} only", None
+    if request["rung"] == PROFILED:
+        steps = max(1, min(PROFILED_STEPS, round(PROFILED_S / measured.step_times_s[-1])))
+        seen = profile_kernels(workload.step, device.synchronize, steps=steps)
+        why = "the profiler saw no kernel of an accelerator"
+    found["kernels_per_step"] = seen.per_step if seen else None
+    found["kernel_time_s"] = seen.time_s if seen else None
+    if not seen:
+        found["null_reasons"] |= {"kernels_per_step": why, "kernel_time_s": why}
 
 
 def _train_whole(request: Mapping[str, Any], device: Device, timed: Workload, found: dict[str, Any]) -> None:
     """Time a whole training from fresh weights, epoch by epoch, for a workload that has one."""
     epochs = getattr(timed, "epochs", 0)
-    if not (epochs and hasattr(timed, "epoch")):
+    if not (epochs and hasattr(timed, "epoch") and request["rung"] == HEADLINE):
         for column in ("epoch_times_s", "loss_by_epoch"):
             found["null_reasons"][column] = "this workload is not trained as a whole"
         return
-    workload: Any = _prepare(request, device)
+    workload: Any = _prepare(request, device, found)
     losses: list[float] = []
     found["epoch_times_s"] = [
         timing.elapsed_s(lambda: losses.append(float(workload.epoch())), device.synchronize) for _ in range(epochs)

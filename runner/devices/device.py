@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 from dataclasses import dataclass
@@ -34,8 +35,18 @@ class Device(Protocol):
     def memory_bytes(self) -> int | None:
         """Memory of its own, in bytes; None for a CPU or where it is not told."""
 
+    @property
+    def uuid(self) -> str | None:
+        """Identity of the hardware as its driver writes it; None for a CPU or where it is not told."""
+
     def synchronize(self) -> None:
         """Wait until all work that was given to the device is done."""
+
+    def reset_peak_memory(self) -> None:
+        """Begin anew to look for the peak."""
+
+    def peak_memory_bytes(self) -> int | None:
+        """Most memory of its own that tensors took at one time; None for a CPU or where it is not told."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +57,16 @@ class Cpu:
     is_accelerator: bool = False
     name: None = None
     memory_bytes: None = None
+    uuid: None = None
 
     def synchronize(self) -> None:
         """Return at once."""
+
+    def reset_peak_memory(self) -> None:
+        """Return at once: its memory is that of the host."""
+
+    def peak_memory_bytes(self) -> None:
+        """There is no memory of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,11 +76,24 @@ class Accelerator:
     torch_device: torch.device
     name: str | None
     memory_bytes: int | None
+    uuid: str | None = None
     is_accelerator: bool = True
 
     def synchronize(self) -> None:
         """Wait for all streams of the device."""
         torch.accelerator.synchronize()
+
+    def reset_peak_memory(self) -> None:
+        """Tell the allocator to forget its peak, where it keeps one."""
+        with contextlib.suppress(RuntimeError, NotImplementedError):  # that of MPS does not
+            torch.accelerator.reset_peak_memory_stats()
+
+    def peak_memory_bytes(self) -> int | None:
+        """Ask the allocator for its peak."""
+        try:
+            return int(torch.accelerator.max_memory_allocated())
+        except (RuntimeError, NotImplementedError):
+            return None
 
 
 def open_device(kind: str) -> Device:
@@ -82,13 +113,14 @@ def open_device(kind: str) -> Device:
     if kind not in ("gpu", present.type):
         raise DeviceUnavailable(f"no {kind} device: the accelerator of this machine is {present.type}")
     device = torch.device(present.type, torch.accelerator.current_device_index())
-    name, memory = None, None
+    name, memory, uuid = None, None, None
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
         name, memory = properties.name, properties.total_memory
+        uuid = f"GPU-{properties.uuid}" if hasattr(properties, "uuid") else None
     elif device.type == "mps":
         name, memory = "Apple GPU", torch.mps.recommended_max_memory()
-    return Accelerator(torch_device=device, name=name, memory_bytes=memory)
+    return Accelerator(torch_device=device, name=name, memory_bytes=memory, uuid=uuid)
 
 
 def absence() -> str:

@@ -34,7 +34,7 @@ def make_trial(*, target="cpu-1", deadline_s=60.0, **parameters):
     return dataclasses.replace(
         trial,
         workload=f"{MISDEEDS}:Misdeed" if own else "mlp",
-        parameters=parameters if own else {**TINY, "batch_size": 4, **parameters},
+        parameters=parameters if own else {**trial.parameters, "batch_size": 4, **parameters},
         target=target if isinstance(target, Target) else Target.model_validate(target),
         deadline_s=deadline_s,
     )

@@ -68,6 +68,17 @@ def _exit(code):
     os._exit(code)
 
 
+def _work_in_parallel(folder):
+    """Tell how many threads an operation is shared between: those that are new afterwards, and this one."""
+    tasks = Path("/proc/self/task")
+    before = {each.name for each in tasks.iterdir()}
+    torch.ones(1 << 22).mul_(2).sum()
+    new = [each for each in tasks.iterdir() if each.name not in before]
+    ran = [each for each in new if int((each / "schedstat").read_text().split()[0]) > 0]
+    word = {"nursery": os.getppid(), "threads": torch.get_num_threads(), "ran": 1 + len(ran)}
+    (folder / f"word-{time.monotonic_ns()}.json").write_text(json.dumps(word))
+
+
 class _Deadly:
     """A stdout that ends the process when it is flushed: after the answer was written."""
 
@@ -97,6 +108,8 @@ DEEDS = {
     "nothing": lambda folder: None,
     "more threads": lambda folder: torch.set_num_threads(torch.get_num_threads() + 1),
     "tell": _tell,
+    "work in parallel": _work_in_parallel,
+    "less precision": lambda folder: setattr(torch.backends.mkldnn.matmul, "fp32_precision", "tf32"),
     "write everywhere": lambda folder: _write_everywhere(),
     "sleep": lambda folder: time.sleep(600),
     "block": lambda folder: ctypes.PyDLL(None).sleep(600),  # in C, and no Python thread can run meanwhile

@@ -20,6 +20,8 @@ def test_the_cpu_is_always_here_and_has_nothing_to_wait_for():
     assert cpu == Cpu()
     assert (cpu.torch_device.type, cpu.is_accelerator, cpu.name, cpu.memory_bytes) == ("cpu", False, None, None)
     cpu.synchronize()
+    cpu.reset_peak_memory()
+    assert (cpu.uuid, cpu.peak_memory_bytes()) == (None, None)
 
 
 @no_accelerator
@@ -42,18 +44,44 @@ def test_a_cuda_device_says_what_it_is(monkeypatch, kind):
     class Properties:
         name = "Pretend GPU"
         total_memory = 16 * 2**30
+        uuid = "0f-1e"
 
-    waits = []
+    waits, resets = [], []
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
     monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 1)
     monkeypatch.setattr(torch.accelerator, "synchronize", lambda: waits.append(None))
+    monkeypatch.setattr(torch.accelerator, "reset_peak_memory_stats", lambda: resets.append(None))
+    monkeypatch.setattr(torch.accelerator, "max_memory_allocated", lambda: 4096)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda which: Properties if which.index == 1 else None)
     found = open_device(kind)
-    assert found == Accelerator(torch_device=torch.device("cuda:1"), name="Pretend GPU", memory_bytes=16 * 2**30)
+    assert found == Accelerator(
+        torch_device=torch.device("cuda:1"), name="Pretend GPU", memory_bytes=16 * 2**30, uuid="GPU-0f-1e"
+    )
     assert found.is_accelerator
     found.synchronize()
     assert len(waits) == 1
+    found.reset_peak_memory()
+    assert len(resets) == 1
+    assert found.peak_memory_bytes() == 4096
+
+
+@no_accelerator
+def test_an_allocator_that_keeps_no_peak_fails_nothing():
+    """As that of MPS; here torch itself has none, and raises too."""
+    found = Accelerator(torch_device=torch.device("mps"), name="Apple GPU", memory_bytes=None)
+    found.reset_peak_memory()
+    assert found.peak_memory_bytes() is None
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
+def test_a_real_cuda_device_counts_its_memory_and_has_an_identity():
+    found = open_device("cuda")
+    assert found.uuid.startswith("GPU-")
+    found.reset_peak_memory()
+    before = found.peak_memory_bytes()
+    del_me = torch.ones(1_000_000, device=found.torch_device)
+    assert found.peak_memory_bytes() - before >= del_me.nbytes
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,14 @@ def test_a_trial_on_every_core_shares_them_with_ray():
         assert judge(counters(), counters(at_s=1.0, delay_s=delay_s, ticks=200), threads=1, cores=1).verdict == verdict
 
 
+def test_waiting_proves_no_neighbour_where_idle_threads_sleep():
+    for delay_s, verdict in ((0.01, "clean"), (0.03, "suspect"), (0.8, "suspect")):
+        after = counters(at_s=1.0, delay_s=delay_s, ticks=200)
+        assert judge(counters(), after, threads=1, cores=2, wait_policy="passive").verdict == verdict
+    throttled = counters(at_s=1.0, throttled_s=0.5, ticks=200)
+    assert judge(counters(), throttled, threads=1, cores=2, wait_policy="passive").verdict == "contended"
+
+
 def test_what_the_kernel_does_not_tell_is_unknown(monkeypatch, tmp_path):
     for name in ("TASKS", "STAT"):
         monkeypatch.setattr(interference, name, tmp_path / "nothing")

@@ -39,7 +39,7 @@ def test_trials_are_run_in_the_order_in_which_they_were_started(executor):
 def test_closing_ends_the_nursery():
     made = Local(accelerators=0, source=MISDEEDS.read_text())
     columns_of(made, deed="nothing")
-    nursery = process._nursery._process.pid
+    nursery = process._nurseries["default"]._process.pid
     assert is_alive(nursery)
     made.close()
     assert not is_alive(nursery)

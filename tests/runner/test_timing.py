@@ -14,49 +14,7 @@ from scipy import stats
 from runner import timing
 from runner.environment import ROOT
 from runner.timing import ACCELERATOR, CPU, Protocol, elapsed_s, half_width_of_median, measure
-
-
-class Loss:
-    def __init__(self, value):
-        self.value = value
-
-    def item(self):
-        return self.value
-
-
-class Machine:
-    """A host and a device. A step takes the host `launch_s` to give, and the device `step_s(number)` to do."""
-
-    def __init__(self, step_s, launch_s=0.0):
-        self.step_s = step_s if callable(step_s) else lambda _: step_s
-        self.launch_ns = round(launch_s * 1e9)
-        self.now_ns = 0
-        self.done_ns = 0  # when the device will have done what it was given
-        self.steps = 0
-        self.events = []
-
-    def step(self):
-        self.steps += 1
-        self.events.append("step")
-        self.now_ns += self.launch_ns
-        self.done_ns = max(self.done_ns, self.now_ns) + round(self.step_s(self.steps) * 1e9)
-        return Loss(float(self.steps))
-
-    def synchronize(self):
-        self.events.append("wait")
-        self.now_ns = max(self.now_ns, self.done_ns)
-
-    def clock(self):
-        self.events.append("clock")
-        return self.now_ns
-
-    @property
-    def blocks(self):
-        """How many blocks have been begun: a step can depend on it."""
-        return self.events.count("clock") // 2
-
-    def measure(self, **settings):
-        return measure(self.step, self.synchronize, clock=self.clock, **settings)
+from tests.runner.scripted import Machine
 
 
 def test_a_steady_step_takes_the_numbers_of_the_protocol():
@@ -106,6 +64,38 @@ def test_a_first_timed_block_of_thirty_times_the_rest_is_kept_and_does_not_decid
     found = Machine(lambda number: 0.09 if 73 < number <= 80 else 0.003).measure()
     assert found.step_times_s == pytest.approx([0.09] + [0.003] * 9)
     assert statistics.median(found.step_times_s) == pytest.approx(0.003)
+
+
+def test_a_dip_in_the_middle_is_kept_and_does_not_decide():
+    found = Machine(lambda number: 0.001 if 73 + 28 < number <= 73 + 42 else 0.003).measure()
+    assert found.step_times_s[:10] == pytest.approx([0.003] * 4 + [0.001] * 2 + [0.003] * 4)
+    assert statistics.median(found.step_times_s) == pytest.approx(0.003)
+
+
+def test_a_step_that_is_not_waited_for_takes_what_it_takes_to_give_it_away():
+    waited = Machine(0.003, launch_s=0.00001).measure()
+    assert statistics.median(waited.step_times_s) == pytest.approx(0.003, rel=0.001)
+    unwaited = Machine(0.003, launch_s=0.00001)
+    found = measure(unwaited.step, lambda: None, clock=unwaited.clock)
+    assert found.step_times_s == pytest.approx([0.00001] * len(found.step_times_s))  # 300 times too quick
+
+
+@pytest.mark.parametrize(("cycle", "per_block"), [(1, 7), (5, 5), (4, 8), (7, 7), (100, 100)])
+def test_blocks_are_whole_cycles(cycle, per_block):
+    found = Machine(0.003).measure(cycle=cycle)
+    assert found.steps_per_block == per_block
+    assert found.losses == {1: 1.0, 10: 10.0}
+
+
+def test_what_comes_once_a_cycle_is_in_every_block_alike():
+    found = Machine(lambda number: 0.011 if number % 5 == 0 else 0.001).measure(cycle=5)
+    assert found.steps_per_block == 5
+    assert found.step_times_s == pytest.approx([0.003] * len(found.step_times_s))
+
+
+def test_a_block_of_cycles_that_turns_out_too_short_is_enlarged_by_whole_cycles():
+    found = Machine(lambda number: 0.003 if number <= 73 else 0.0001).measure(cycle=6)
+    assert found.steps_per_block == 198  # the nearest to 20 ms
 
 
 def test_warm_up_goes_on_until_the_steps_have_settled():

@@ -3,28 +3,38 @@
 import json
 import math
 import os
+import statistics
+import sys
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 import pytest
 import torch
 
-from runner import worker
-from runner.devices.device import absence
+from runner import evidence, timing, worker
+from runner.devices.device import Cpu, absence
+from runner.devices.kernels import Kernels
 from runner.environment import usable_cores
+from runner.interference import Counters
 from runner.timing import now_ns
 from runner.workloads import load
+from sweeps.families import FAMILIES
 from sweeps.target import Target
 from tests.runner.asking import MISDEEDS, make_request
+from tests.runner.pretend import PretendAccelerator, PretendNvml
+from tests.runner.scripted import Machine
 
 pytestmark = pytest.mark.usefixtures("same_threads")
 
 
-LINEAR = {"rows": 64, "features": 4, "classes": 2, "batch_size": 16}
+LINEAR = {**FAMILIES["linear"].usual, "rows": 64, "features": 4, "classes": 2, "batch_size": 16}
 
 
-def answer(*, declared_cpus=None, environment=None, source=None, workload="own.py:make", parameters=None, **asked):
-    request = make_request(**asked)
+def answer(
+    *, declared_cpus=None, environment=None, source=None, workload="own.py:make", parameters=None, rung="e2e", **asked
+):
+    request = {**make_request(**asked), "rung": rung}
     if source is not None or parameters is not None:
         request |= {"workload": workload, "source": source, "parameters": parameters or {}}
     rest = {"declared_cpus": declared_cpus, "environment": environment or {}, "asked_ns": now_ns()}
@@ -44,22 +54,47 @@ def own(body, *, fields=""):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretendAccelerator:
-    """Stands in for a GPU behind the contract of `Device`: its tensors lie on the CPU, and its waits are counted."""
+class ScriptedAccelerator(PretendAccelerator):
+    """Its work ends when the machine's clock says so, long after the step has returned."""
 
-    waits: list
-    torch_device: torch.device = torch.device("cpu")
-    is_accelerator: bool = True
-    name: str = "Pretend GPU"
-    memory_bytes: int = 8 * 2**30
+    machine: Machine
 
     def synchronize(self):
-        self.waits.append(None)
+        self.machine.synchronize()
+
+
+class ScriptedWorkload:
+    def __init__(self, machine, *, late, **more):
+        self.machine, self.late = machine, late
+        vars(self).update(more)
+
+    def step(self):
+        loss = self.machine.step()
+        if not self.late:  # on a CPU the work is done when the call returns
+            self.machine.synchronize()
+        return loss
+
+    def prepare(self, device, target):
+        pass
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Run a whole trial of a machine's steps by the machine's own clock: `scripted(machine, ...)` is its answer."""
+
+    def run(machine, *, late=True, target="gpu", rung="e2e", **more):
+        device = ScriptedAccelerator(machine=machine) if late else Cpu()
+        monkeypatch.setattr(worker, "open_device", lambda kind: device)
+        monkeypatch.setattr(worker, "load", lambda *asked, **settings: ScriptedWorkload(machine, late=late, **more))
+        monkeypatch.setattr(timing, "measure", partial(timing.measure, clock=machine.clock))
+        return answer(target=target, rung=rung)
+
+    return run
 
 
 @pytest.fixture
 def accelerator(monkeypatch):
-    device = PretendAccelerator(waits=[])
+    device = PretendAccelerator()
     monkeypatch.setattr(worker, "open_device", lambda kind: device)
     return device
 
@@ -80,10 +115,17 @@ def test_an_answer_that_is_ok():
     assert found["parameter_bytes"] == 4 * (8 * 8 + 8 + 8 * 2 + 2)
     assert (found["ops_per_step"], found["syncs_per_step"]) == (18, 0)
     assert (found["device"], found["gpu_name"], found["gpu_memory_bytes"]) == ("cpu", None, None)
-    assert found["null_reasons"] == {
+    assert {
+        name: found["null_reasons"].get(name) for name in ("epoch_times_s", "kernel_time_s", "gpu_clock_after_mhz")
+    } == {
         "epoch_times_s": "this workload is not trained as a whole",
-        "loss_by_epoch": "this workload is not trained as a whole",
+        "kernel_time_s": "counted for the rung kernel only",
+        "gpu_clock_after_mhz": "the trial ran on the CPU",
     }
+    assert all(found["null_reasons"].values())
+    assert (found["mode"], found["precision"], found["wait_policy"]) == ("eager", "ieee", "default")
+    assert found["compare_losses"] is True
+    assert found["peak_memory_bytes"] >= found["memory_at_start_bytes"] - 1_000_000 > 50_000_000
     assert datetime.fromisoformat(found["started_at"]) < datetime.fromisoformat(found["finished_at"])
 
 
@@ -155,7 +197,7 @@ def test_whole_training_is_timed_from_fresh_weights():
     found = answer(workload="linear", parameters={**LINEAR, "epochs": 3})
     assert found["status"] == "ok"
     assert len(found["epoch_times_s"]) == 3
-    assert found["null_reasons"] == {}
+    assert not {"epoch_times_s", "loss_by_epoch"} & set(found["null_reasons"])
     fresh = load("linear", None, seed=0, parameters={**LINEAR, "epochs": 3})  # as if no timed steps had come before
     fresh.prepare(torch.device("cpu"), "cpu-1")
     assert found["loss_by_epoch"] == [fresh.epoch() for _ in range(3)]
@@ -165,7 +207,13 @@ def test_whole_training_can_be_left_out():
     found = answer(workload="linear", parameters={**LINEAR, "epochs": 0})
     assert found["status"] == "ok"
     assert "epoch_times_s" not in found
-    assert set(found["null_reasons"]) == {"epoch_times_s", "loss_by_epoch"}
+    assert {"epoch_times_s", "loss_by_epoch"} <= set(found["null_reasons"])
+
+
+def test_only_the_whole_step_is_trained_as_a_whole():
+    found = answer(workload="linear", parameters={**LINEAR, "epochs": 3}, rung="nosync")
+    assert found["status"] == "ok"
+    assert "epoch_times_s" not in found
 
 
 def test_an_error_is_an_answer_with_its_traceback():
@@ -272,3 +320,151 @@ def test_a_model_that_changes_the_threads_makes_the_row_invalid():
     found = answer(deed="more threads")
     assert found["status"] == "invalid"
     assert "ended with" in found["error_message"]
+
+
+def test_a_late_device_is_waited_for(scripted):
+    found = scripted(Machine(0.003, launch_s=0.00001))
+    assert found["status"] == "ok"
+    assert found["step_times_s"] == pytest.approx([(0.00001 + 7 * 0.003) / 7] * len(found["step_times_s"]))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"rung": "nowait"}, {"target": Target(name="unwaited", device="gpu", wait=False)}],
+    ids=["rung", "target"],
+)
+def test_a_late_device_that_is_not_waited_for_seems_300_times_as_quick(scripted, asked):
+    machine = Machine(0.003, launch_s=0.00001)
+    found = scripted(machine, **asked)
+    assert found["status"] == "ok"
+    assert found["step_times_s"] == pytest.approx([0.00001] * len(found["step_times_s"]))
+    # Waited for once after the warm-up and once in the end, outside the blocks: nothing is left for what comes next.
+    events = machine.events
+    waits = [index for index, each in enumerate(events) if each == "wait"]
+    assert len(waits) == 2
+    assert events[: waits[0]].count("step") == found["warmup_steps"]
+    assert waits[-1] == len(events) - 1
+    assert {events[:index].count("clock") % 2 for index in waits} == {0}
+    assert machine.now_ns == machine.done_ns
+
+
+def test_a_first_step_of_five_seconds_stands_apart(scripted):
+    found = scripted(Machine(lambda number: 5.0 if number == 1 else 0.003), late=False, target="cpu-1")
+    assert (found["status"], found["first_step_s"]) == ("ok", 5.0)
+    assert found["step_times_s"] == pytest.approx([0.003] * 10)
+    assert found["warmup_s"] > 5.0
+
+
+def test_a_first_block_of_thirty_times_the_rest_and_a_dip_are_kept(scripted):
+    slow, quick = range(74, 81), range(102, 109)
+    machine = Machine(lambda number: 0.09 if number in slow else 0.0001 if number in quick else 0.003)
+    found = scripted(machine, late=False, target="cpu-1")
+    times = found["step_times_s"]
+    assert (times[0], times[4]) == (pytest.approx(0.09), pytest.approx(0.0001))
+    assert statistics.median(times) == pytest.approx(0.003)
+
+
+def test_a_trial_whose_every_moment_is_disturbed_keeps_its_times_and_says_so(scripted, monkeypatch):
+    readings = iter(
+        Counters(at_ns=at * 10**9, delay_ns={"1": at * 10**9 // 2}, throttled_s=0.0, stolen=(0, at * 100))
+        for at in (1, 2)
+    )
+    monkeypatch.setattr(evidence, "read_counters", lambda: next(readings))
+    found = scripted(Machine(0.003), late=False, target="cpu-1")
+    assert (found["status"], found["interference"], found["run_delay_share"]) == ("ok", "contended", 0.5)
+    assert found["step_times_s"] == pytest.approx([0.003] * 10)
+
+
+def test_an_accelerator_that_is_too_hot_keeps_its_times_and_says_so(scripted, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", PretendNvml(bits=0x40, heat=91))
+    found = scripted(Machine(0.003))
+    assert found["status"] == "ok"
+    assert (found["gpu_throttle_before"], found["gpu_throttle_after"]) == ("hardware_thermal", "hardware_thermal")
+    assert (found["gpu_temperature_after_c"], found["foreign_gpu_processes"]) == (91, 0)
+    assert found["device_peak_memory_bytes"] == 5_000_000
+    assert found["step_times_s"]
+
+
+def test_a_counter_that_fails_fails_no_trial(scripted, monkeypatch):
+    library = PretendNvml()
+    library.broken |= {"clock", "heat", "bits", "mj"}
+    monkeypatch.setitem(sys.modules, "pynvml", library)
+    found = scripted(Machine(0.003))
+    assert found["status"] == "ok"
+    assert found["null_reasons"]["gpu_clock_before_mhz"] == "NVML: Not Supported"
+
+
+def test_blocks_hold_whole_cycles_of_the_workload(scripted):
+    found = scripted(
+        Machine(lambda number: 0.011 if number % 5 == 0 else 0.001), late=False, target="cpu-1", steps_per_cycle=5
+    )
+    assert found["steps_per_block"] == 5
+    assert found["step_times_s"] == pytest.approx([0.003] * len(found["step_times_s"]))
+
+
+def test_energy_is_asked_of_all_timed_steps(scripted, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", PretendNvml())
+    assert scripted(Machine(0.4))["energy_j"] == 0.0  # five steps of them
+    assert "less than 2 s" in scripted(Machine(0.003))["null_reasons"]["energy_j"]
+
+
+def test_kernels_are_counted_on_their_rung_after_the_timing(scripted, monkeypatch):
+    machine, asked = Machine(0.003), []
+
+    def profiled(step, synchronize, *, steps):
+        asked.append((steps, machine.events.count("clock") % 2))
+        return Kernels(per_step=27.0, time_s=0.002)
+
+    monkeypatch.setattr(worker, "profile_kernels", profiled)
+    found = scripted(machine, rung="kernel")
+    assert (found["kernels_per_step"], found["kernel_time_s"]) == (27.0, 0.002)
+    assert asked == [(10, 0)]
+    scripted(Machine(1.0), rung="kernel")
+    assert asked[1:] == [(5, 0)]  # long steps are not repeated for ever
+    assert scripted(Machine(0.003))["kernels_per_step"] is None
+    assert len(asked) == 2
+
+
+def test_the_profiler_sees_no_kernel_on_a_cpu(scripted):
+    found = scripted(Machine(0.003), rung="kernel")
+    assert found["status"] == "ok"
+    assert found["null_reasons"]["kernels_per_step"] == "the profiler saw no kernel of an accelerator"
+
+
+def test_tf32_cannot_be_had_on_a_device_that_has_none(accelerator):
+    found = answer(target=Target(name="tf32", device="gpu", precision="tf32"), deed="nothing")
+    assert (found["status"], found["error_type"]) == ("unavailable", "DeviceUnavailable")
+    assert found["error_message"] == "precision tf32 is for CUDA devices, and this one is cpu"
+
+
+def test_a_precision_that_is_not_what_was_asked_makes_the_row_invalid(monkeypatch):
+    monkeypatch.setattr(worker, "set_precision", lambda asked, device: "cudnn.conv tf32, cuda.matmul ieee")
+    found = answer(deed="nothing")
+    assert found["status"] == "invalid"
+    assert found["error_message"] == "precision ieee was asked for, and torch has cudnn.conv tf32, cuda.matmul ieee"
+    assert found["precision"] == "cudnn.conv tf32, cuda.matmul ieee"
+
+
+def test_a_model_that_changes_the_precision_makes_the_row_invalid():
+    found = answer(deed="less precision")
+    assert found["status"] == "invalid"
+    assert "began with precision ieee and ended with" in found["error_message"]
+    assert "mkldnn.matmul tf32" in found["error_message"]
+
+
+def test_a_wait_policy_that_is_not_what_was_asked_makes_the_row_invalid():
+    found = answer(target=Target(name="passive", device="cpu", wait_policy="passive"), deed="nothing")
+    assert (found["status"], found["wait_policy"]) == ("invalid", "default")
+
+
+@pytest.mark.parametrize(("said", "expected"), [("False", False), ("True", True)])
+def test_a_workload_can_say_that_its_losses_are_its_own(said, expected):
+    found = answer(source=own("return torch.ones(())", fields=f"self.compare_losses = {said}"))
+    assert found["compare_losses"] is expected
+
+
+def test_a_figure_that_a_workload_does_not_know_has_its_reason():
+    fields = "self.ops_per_step = None; self.unknown_figures = {'ops_per_step': 'nobody has counted them'}"
+    found = answer(source=own("return torch.ones(())", fields=fields))
+    assert found["null_reasons"]["ops_per_step"] == "nobody has counted them"
+    assert found["null_reasons"]["syncs_per_step"] == "the workload does not say"
