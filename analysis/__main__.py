@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv as csv_text
 import json
 import sys
 from collections.abc import Sequence
@@ -13,11 +14,14 @@ import pandas as pd
 import typer
 
 from analysis import report as reports
+from analysis import timings_text
 from analysis.conclusion import conclude
 from analysis.load import load
-from sweeps.errors import CrossoverError, StudyError
+from analysis.timings import Reading, Unit, conditions, read_timings
+from sweeps.errors import CrossoverError, InputError, StudyError, show
+from sweeps.folder import Folder
 
-COMMANDS = ("report",)
+COMMANDS = ("report", "timings")
 #: The root of what typer raises for unusable arguments; it has no public name of its own.
 _UsageError: Any = typer.BadParameter.__base__
 
@@ -28,9 +32,19 @@ Examples:
   python -m analysis results/default --json | jq .     the same numbers, for a program
   python -m analysis results/default --csv rows.csv    every row, for a spreadsheet"""
 
+TIMINGS_EXAMPLES = """\b
+Examples, for a file of rows such as "device,batch,ms" and one such as "rows,cpu_s,gpu_s":
+  python -m analysis timings one.csv --axis batch --target device --time ms
+      --unit ms --baseline cpu --challenger gpu
+  python -m analysis timings two.csv --axis rows --wide cpu_s,gpu_s
+      --baseline cpu --challenger gpu"""
+
 app = typer.Typer(
     name="python -m analysis",
-    help="Conclude from a study that `python sweep.py` measured. A bare STUDY means `report STUDY`.",
+    help=(
+        "Conclude from a study that `python sweep.py` measured, or from timings of any other origin. "
+        "A bare STUDY means `report STUDY`."
+    ),
     epilog=EXAMPLES,
     add_completion=False,
     rich_markup_mode=None,
@@ -45,7 +59,9 @@ def _commands() -> None:
 
 @app.command(epilog=EXAMPLES)
 def report(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="Folder of the study, for example results/default.")],
+    study: Annotated[
+        str, typer.Argument(metavar="STUDY", help="The study: results/default, or s3://bucket/studies/default.")
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print crossovers.json instead of writing a report.")] = False,
     csv: Annotated[
         Path | None,
@@ -64,7 +80,100 @@ def report(
         print(f"warning: {warning}", file=sys.stderr)
     for sentence in written.sentences:
         print(sentence)
-    print(f"report: {written.paths[0]}")
+    print(f"report: {Folder.at(study)}/{written.files[0]}")
+
+
+@app.command(epilog=TIMINGS_EXAMPLES)
+def timings(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV or Parquet, one row a measurement.")],
+    axis: Annotated[str, typer.Option("--axis", metavar="COL", help="Column of sizes.")],
+    baseline: Annotated[str, typer.Option("--baseline", metavar="A", help="Target to beat, as the file names it.")],
+    challenger: Annotated[str, typer.Option("--challenger", metavar="B", help="Target that may beat it.")],
+    target: Annotated[str, typer.Option("--target", metavar="COL", help="Column of targets.")] = "target",
+    time: Annotated[str, typer.Option("--time", metavar="COL", help="Column of times.")] = "seconds",
+    unit: Annotated[Unit, typer.Option("--unit", help="Unit of the times.")] = Unit.S,
+    per: Annotated[
+        str | None, typer.Option("--per", metavar="COL", help="Divide times by this column, such as iterations.")
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option("--rate", metavar="COL", help="Column of rates instead of times; higher is better.")
+    ] = None,
+    passes: Annotated[
+        str | None,
+        typer.Option(
+            "--pass",
+            metavar="COL",
+            help="Column, or several, that tells runs apart. Rows of one run are its steps; runs of both targets with "
+            "one name are a pair.",
+        ),
+    ] = None,
+    status: Annotated[
+        str | None, typer.Option("--status", metavar="COL", help="Column that says ok, timeout, oom, error, ...")
+    ] = None,
+    group_by: Annotated[
+        str | None, typer.Option("--group-by", metavar="a,b", help="Columns; one verdict for each combination.")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where",
+            metavar="col=value,...",
+            help="Rows to keep (col!=value: to leave out). Values of one column are alternatives.",
+        ),
+    ] = None,
+    wide: Annotated[
+        str | None,
+        typer.Option("--wide", metavar="BASECOL,CHALCOL", help="Columns of the two times, where a row holds both."),
+    ] = None,
+    exponent: Annotated[
+        float | None, typer.Option("--exponent", metavar="BASE", help="The axis holds exponents of this base.")
+    ] = None,
+    resolution_s: Annotated[
+        float | None,
+        typer.Option("--resolution", metavar="SECONDS", help="Times below it are below the clock's resolution."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the form of crossovers.json.")] = False,
+) -> None:
+    """Say from what size the challenger wins, from timings of any origin."""
+    if rate is not None and time != "seconds":
+        raise InputError(f"--rate {show(rate)} and --time {show(time)}: give one of them")
+    pair = _parts(wide)
+    if wide is not None and len(pair) != 2:
+        raise InputError(f"--wide {show(wide)}: name two columns, the baseline's and the challenger's")
+    read = read_timings(
+        file,
+        Reading(
+            axis=axis,
+            baseline=baseline,
+            challenger=challenger,
+            target=target,
+            time=time,
+            unit=unit,
+            per=per,
+            rate=rate,
+            passes=_parts(passes),
+            status=status,
+            group_by=_parts(group_by),
+            where=conditions([_parts(text) for text in where or ()]),
+            wide=(pair[0], pair[1]) if pair else None,
+            exponent=exponent,
+            resolution_s=resolution_s,
+        ),
+    )
+    if as_json:
+        sys.stdout.write(timings_text.to_json(read))
+        return
+    told = timings_text.tell(read)
+    for warning in read.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    sys.stdout.write(told)
+
+
+def _parts(text: str | None) -> tuple[str, ...]:
+    """Cut a list at its commas, as a line of CSV: a part with a comma stands in quotes."""
+    if text is None:
+        return ()
+    return tuple(part.strip() for part in next(csv_text.reader([text], skipinitialspace=True), []))
 
 
 def export_csv(records: pd.DataFrame, path: Path) -> None:

@@ -162,7 +162,7 @@ def gather(study: Study, conclusion: Conclusion) -> Contents:
                     for row in group.sizes.itertuples(index=False, name=None)
                 ),
                 reasons=tuple(str(reason) for reason in group.crossover["reasons"]),
-                thresholds=_thresholds(group),
+                thresholds=thresholds(group),
                 ladder=_ladder(group, study),
             )
             for group in conclusion.groups
@@ -252,7 +252,7 @@ def _part_row(row: Mapping[Any, Any], study: Study) -> PartRow:
     )
 
 
-def _thresholds(group: Group) -> tuple[Fact, ...]:
+def thresholds(group: Group) -> tuple[Fact, ...]:
     """State the other things that people mean by a threshold, from the same rows (statistics: section 8)."""
     topic = group.topic
     limit = math.log1p(-topic.margin)

@@ -103,7 +103,7 @@ def to_json(study: Study, conclusion: Conclusion) -> str:
     """Return the text of `crossovers.json`: strict JSON, with null where a number is not known."""
     content = {
         "study": study.name,
-        "crossovers": [_plain(row) for row in conclusion.crossovers.to_dict("records")],
+        "crossovers": [plain(row) for row in conclusion.crossovers.to_dict("records")],
         "warnings": list(study.warnings),
     }
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -171,14 +171,14 @@ def _write(folder: Folder, files: Mapping[str, bytes]) -> None:
             folder.remove(f"charts/{old}")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a value of a frame as JSON knows it."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     if isinstance(value, np.generic):
-        return _plain(value.item())
+        return plain(value.item())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value

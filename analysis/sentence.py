@@ -20,6 +20,8 @@ from sweeps.own import short_name
 EQUAL_WITHIN = 0.005
 #: A list of sizes longer than this is shortened.
 NAMED_SIZES = 4
+#: Changes of the winner beyond this many are counted and not listed.
+NAMED_TURNS = 6
 #: The fewest passes that are advised to somebody whose answer is not decided.
 ADVISED_PASSES = 5
 
@@ -34,7 +36,7 @@ class Topic:
         axis: Name of the axis that is solved for.
         baseline: Name of the target to beat.
         challenger: Name of the target that may beat it.
-        workload: Family, or the user's own `FILE.py:factory`.
+        workload: Family, or the user's own `FILE.py:factory`; empty for times of any work that somebody else measured.
         margin: Fraction; 0.1 asks from where the challenger is at least 10 % faster.
         passes: Replicates that were planned.
         absences: By target, why none of its trials finished.
@@ -44,7 +46,7 @@ class Topic:
     axis: str
     baseline: str
     challenger: str
-    workload: str
+    workload: str = ""
     margin: float = 0.0
     passes: int = 1
     absences: Mapping[str, str] = field(default_factory=dict)
@@ -59,6 +61,21 @@ class Topic:
         """What is trained: "this mlp model", or for a user's own "this workload (model.py:make)"."""
         name = short_name(self.workload)
         return f"this {name} model" if name.isidentifier() else f"this workload ({name})"
+
+    @property
+    def does(self) -> str:
+        """What goes before "faster": "trains this mlp model", or of any work "is"."""
+        return f"trains {self.trained}" if self.workload else "is"
+
+    @property
+    def does_not(self) -> str:
+        """What goes before "faster" of somebody who is not."""
+        return f"does not train {self.trained}" if self.workload else "is not"
+
+    @property
+    def more(self) -> str:
+        """What to measure for a clearer answer."""
+        return f"more passes (--set passes={max(2 * self.passes, ADVISED_PASSES)})" if self.workload else "more repeats"
 
     @property
     def faster(self) -> str:
@@ -156,6 +173,11 @@ class _Told:
     def several(self) -> str:
         turns = list(self.row["changes"])
         to_challenger = [turn["direction"] == "challenger_above" for turn in turns]
+        if len(turns) > NAMED_TURNS:
+            what = self._wins("challenger") if self.topic.margin > 0 else f"{self.chal} {self.topic.does} faster"
+            first, last = (known(turn, key) for turn, key in ((turns[0], "bracket_low"), (turns[-1], "bracket_high")))
+            ends = f" between {self.topic.axis} {number(first)} and {number(last)}" if first and last else ""
+            return f"Whether {what} changes {len(turns)} times{ends}: there is no one size from which on it does."
         begins = "baseline" if to_challenger[0] else "challenger"
         if self.topic.margin > 0:
             parts = [
@@ -173,23 +195,25 @@ class _Told:
         ]
         first = self.base if begins == "baseline" else self.chal
         return (
-            f"Which of {self.base} and {self.chal} trains {self.topic.trained} faster changes {len(turns)} times "
+            f"Which of {self.base} and {self.chal} {self.topic.does} faster changes {len(turns)} times "
             f"along {self.topic.axis}: {first} at the smallest sizes, {listed(parts)}."
         )
 
     def tie(self) -> str:
         if self.topic.margin > 0:
             return (
-                f"{self.chal} trains {self.topic.trained} {percent(self.topic.margin)} faster than {self.base}, "
+                f"{self.chal} {self.topic.does} {percent(self.topic.margin)} faster than {self.base}, "
                 f"give or take 5 %, {self._range()}, so there is no size from which it is at least that."
             )
-        return f"{self.base} and {self.chal} train {self.topic.trained} equally fast, within 5 %, {self._range()}."
+        do = f"train {self.topic.trained}" if self.topic.workload else "are"
+        return f"{self.base} and {self.chal} {do} equally fast, within 5 %, {self._range()}."
 
     def always_baseline(self) -> str:
         if self.topic.margin > 0:
+            at = f"at training {self.topic.trained} " if self.topic.workload else ""
             return (
                 f"{self.chal} is never {percent(self.topic.margin)} faster than {self.base} "
-                f"at training {self.topic.trained} {self._range()}{self._doubts()}."
+                f"{at}{self._range()}{self._doubts()}."
             )
         return f"{self._wins('baseline')} {self._everywhere()}{self._doubts()}."
 
@@ -205,15 +229,15 @@ class _Told:
         if len(winners) > 1:
             return (
                 f"Not decided: the winner between {self.base} and {self.chal} seems to change more than once "
-                f"{self._range()}, but not clearly; {self._more_passes()} would tell."
+                f"{self._range()}, but not clearly; {self.topic.more} would tell."
             )
         if not decided:
             doubt = (
                 f"whether {self._wins('challenger')}"
                 if self.topic.margin > 0
-                else f"which of {self.base} and {self.chal} trains {self.topic.trained} faster"
+                else f"which of {self.base} and {self.chal} {self.topic.does} faster"
             )
-            return f"Not decided: {doubt} is too close to call {self._range()}; {self._more_passes()} would tell."
+            return f"Not decided: {doubt} is too close to call {self._range()}; {self.topic.more} would tell."
         wins, axis = self._wins(winners.pop()), self.topic.axis
         at_low, at_high = compared[0] == decided[0], compared[-1] == decided[-1]
         if at_low and not at_high:
@@ -229,9 +253,7 @@ class _Told:
         else:
             clear = f"at {axis} {listed([number(size) for size, _ in decided], NAMED_SIZES)}"
             open_, more = "elsewhere", ""
-        return (
-            f"Not decided: {wins} {clear}, but {open_} it is too close to call; {self._more_passes()}{more} would tell."
-        )
+        return f"Not decided: {wins} {clear}, but {open_} it is too close to call; {self.topic.more}{more} would tell."
 
     def _nothing_to_compare(self) -> str:
         absent = self.topic.absences
@@ -254,10 +276,10 @@ class _Told:
     def _wins(self, state: str) -> str:
         """Return "gpu trains this mlp model faster than cpu", or with a margin what the state says about that."""
         if self.topic.margin > 0:
-            verb = "trains" if state == "challenger" else "does not train"
-            return f"{self.chal} {verb} {self.topic.trained} {self.topic.faster} than {self.base}"
+            does = self.topic.does if state == "challenger" else self.topic.does_not
+            return f"{self.chal} {does} {self.topic.faster} than {self.base}"
         winner, loser = (self.chal, self.base) if state == "challenger" else (self.base, self.chal)
-        return f"{winner} trains {self.topic.trained} faster than {loser}"
+        return f"{winner} {self.topic.does} faster than {loser}"
 
     def _turn(self, turn: Mapping[str, Any], *, named: bool = False) -> str:
         """Return "batch_size 37 on (95 % interval 29 to 48)", as precise as the numbers allow."""
@@ -281,11 +303,9 @@ class _Told:
         return text
 
     def _everywhere(self) -> str:
-        return f"everywhere {self._range()}" if len(self.states) > 1 else self._range()
+        compared = sum(state != "unknown" for _, state in self.states)
+        return f"everywhere {self._range()}" if compared > 1 else self._range()
 
     def _doubts(self) -> str:
         close = [number(size) for size, state in self.states if state == "undecided"]
         return f", though too close to call at {listed(close, NAMED_SIZES)}" if close else ""
-
-    def _more_passes(self) -> str:
-        return f"more passes (--set passes={max(2 * self.topic.passes, ADVISED_PASSES)})"

@@ -74,7 +74,8 @@ def write_named_blocks(document: Path, folder: Path) -> list[Path]:
 def known_flags() -> dict[str, set[str]]:
     """What each command of ours says that it takes."""
     flags = {}
-    for name, command in {"sweep.py": ["sweep.py"], "analysis": ["-m", "analysis", "report"]}.items():
+    analysis = {"analysis": ["-m", "analysis", "report"], "timings": ["-m", "analysis", "timings"]}
+    for name, command in {"sweep.py": ["sweep.py"], **analysis}.items():
         shown = subprocess.run(
             [sys.executable, *command, "--help"],
             cwd=ROOT,
@@ -120,7 +121,7 @@ def test_commands_name_what_is_there(document: Path, known_flags: dict[str, set[
             assert (ROOT / words[1]).is_dir() or importlib.util.find_spec(words[1]), words
         elif words[0].endswith(".py"):
             assert (ROOT / words[0]).is_file(), words
-        ours = next((i for i, word in enumerate(words) if word in known_flags), None)
+        ours = max((i for i, word in enumerate(words) if word in known_flags), default=None)
         if ours is not None:
             flags = {word.partition("=")[0] for word in words[ours + 1 :] if re.match(r"--[a-z]", word)}
             assert flags <= known_flags[words[ours]], words

@@ -102,6 +102,92 @@ def test_a_csv_that_cannot_be_written_is_bad_input(make_study, tmp_path, capsys)
     assert "rows.csv: cannot be written" in capsys.readouterr().err
 
 
+#: A CPU that takes 1 ms a unit of size, a GPU that takes 30 ms whatever the size.
+TIMED = ["n,dev,ms", *(f"{size},{name},{ms}" for size in (1, 10, 100) for name, ms in (("cpu", size), ("gpu", 30)))]
+AXES = ["--axis", "n", "--target", "dev", "--time", "ms", "--unit", "ms", "--baseline", "cpu", "--challenger", "gpu"]
+
+
+@pytest.fixture
+def timed(tmp_path):
+    path = tmp_path / "timed.csv"
+    path.write_text("\n".join([*TIMED, "10,gpu,"]))
+    return str(path)
+
+
+def test_timings_are_told_with_their_warnings_apart(timed, capsys):
+    assert main(["timings", timed, *AXES]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("From n ")
+    assert "measured between n 10 and 100" in " ".join(said.out.split())
+    assert said.err == "warning: 1 measurement without a value left out\n"
+
+
+def test_timings_as_json_hold_the_same(timed, capsys):
+    assert main(["timings", timed, *AXES]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert main(["timings", timed, *AXES, "--json"]) == 0
+    said = capsys.readouterr()
+    told = json.loads(said.out, parse_constant=pytest.fail)
+    row = told["crossovers"][0]
+    assert text.startswith(row["sentence"])
+    assert all(reason in text for reason in row["reasons"])
+    assert told["warnings"] == ["1 measurement without a value left out"]
+    assert said.err == ""
+
+
+def test_every_option_of_timings_reaches_the_reading(tmp_path, capsys):
+    rows = [
+        f'{n},{name},{ms},10,{run},ok,{model},"a, b"\n'
+        for model in ("x", "y", "z")
+        for n in (0, 1, 2)
+        for name, ms in (("cpu", 10**n), ("gpu", 30))
+        for run in (1, 2, 3)
+    ]
+    (tmp_path / "t.csv").write_text("n,dev,ms,steps,run,ended,model,note\n" + "".join(rows))
+    options = ["--per", "steps", "--pass", "run", "--status", "ended", "--group-by", "model", "--exponent", "10"]
+    where = ["--where", 'model=x,"note=a, b"', "--where", "model=y"]
+    assert main(["timings", str(tmp_path / "t.csv"), *AXES, *options, *where, "--resolution", "1e-6", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["crossovers"]
+    assert [row["model"] for row in rows] == ["x", "y"]
+    assert {(row["verdict"], row["bracket_low"], row["bracket_high"], row["pairs"]) for row in rows} == {
+        ("crosses", 1.0, 2.0, 9)
+    }
+
+
+def test_rates_and_wide_rows_are_read(tmp_path, capsys):
+    (tmp_path / "wide.csv").write_text("n,c,g\n1,1,3\n9,1,3\n")
+    (tmp_path / "rate.csv").write_text("n,target,r\n1,cpu,1\n1,gpu,3\n9,cpu,1\n9,gpu,3\n")
+    names = ["--axis", "n", "--baseline", "cpu", "--challenger", "gpu"]
+    assert main(["timings", str(tmp_path / "wide.csv"), *names, "--wide", "c,g"]) == 0
+    assert capsys.readouterr().out.startswith("cpu is faster than gpu everywhere from n 1 to 9.")
+    assert main(["timings", str(tmp_path / "rate.csv"), *names, "--rate", "r"]) == 0
+    assert capsys.readouterr().out.startswith("gpu is faster than cpu everywhere from n 1 to 9.")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["timings"], "FILE"),
+        (["timings", "{}"], "--axis"),
+        (["timings", "{}", *AXES, "--unit", "min"], "min"),
+        (["timings", "{}", *AXES, "--exponent", "two"], "--exponent"),
+        (["timings", "{}", *AXES, "--rate", "ms"], '--rate "ms" and --time "ms": give one of them'),
+        (["timings", "{}", *AXES, "--wide", "ms"], '--wide "ms": name two columns'),
+        (["timings", "{}", *AXES, "--where", "cpu"], "column=value"),
+        (["timings", "{}", *AXES, "--where", "dev=tpu"], 'no row has "tpu" in column "dev" (--where)'),
+        (["timings", "{}", *AXES, "--group-by", "devs"], "Did you mean dev?"),
+        (["timings", "nowhere.csv", *AXES], "nowhere.csv: no such file"),
+    ],
+)
+def test_timings_that_cannot_be_read_are_a_line_or_two_and_exit_code_2(timed, capsys, given, said):
+    assert main([word.format(timed) for word in given]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("error: ")
+    assert said in told.err
+    assert len(lines_of(told.err)) <= 2
+
+
 def test_help_teaches_by_example(capsys):
     assert main(["--help"]) == 0
     assert "report" in capsys.readouterr().out
@@ -109,6 +195,10 @@ def test_help_teaches_by_example(capsys):
     told = capsys.readouterr().out
     assert "python -m analysis results/default --json" in told
     assert "--csv FILE" in told
+    assert main(["timings", "--help"]) == 0
+    told = capsys.readouterr().out
+    assert "python -m analysis timings one.csv --axis batch" in told
+    assert "python -m analysis timings two.csv --axis rows --wide cpu_s,gpu_s" in told
 
 
 def test_nothing_given_shows_the_help_and_is_bad_input(capsys):
