@@ -27,6 +27,7 @@ class Crossings:
     Attributes:
         lower_first, lower_last: First and last position where the lower edge is at or below zero; NaN if nowhere.
         upper_first, upper_last: First and last position where the upper edge is at or above zero; NaN if nowhere.
+        zero: Where the monotone cubic is zero, of a segment whose ends lie on either side of zero; else NaN.
         jump: Whether the curve jumps in the segment.
     """
 
@@ -34,6 +35,7 @@ class Crossings:
     lower_last: Floats
     upper_first: Floats
     upper_last: Floats
+    zero: Floats
     jump: Bools
 
 
@@ -70,6 +72,7 @@ def find_crossings(group: Ints, position: Floats, value: Floats, half: Floats) -
         lower_last=position[:-1] + lower[1] * gap,
         upper_first=position[:-1] + upper[0] * gap,
         upper_last=position[:-1] + upper[1] * gap,
+        zero=position[:-1] + _zero_of_cubic(value[:-1], value[1:], shape) * gap,
         jump=jump & real,
     )
 
@@ -201,6 +204,17 @@ def _cubic_span(left: Floats, right: Floats, shape: _Shape) -> tuple[Floats, Flo
         leave = np.where(f1 <= 0, t1, root)
         first, last = np.fmin(first, enter), np.fmax(last, leave)
     return first, last
+
+
+def _zero_of_cubic(left: Floats, right: Floats, shape: _Shape) -> Floats:
+    """The t in (0, 1) where the monotone cubic is zero, which is one point if its ends differ in sign; else NaN."""
+    c2 = 3 * shape.rise - 2 * shape.start - shape.end
+    c3 = shape.start + shape.end - 2 * shape.rise
+    crosses = np.flatnonzero((np.sign(left) * np.sign(right) < 0) & ~np.isnan(shape.start))
+    zero = np.full_like(left, np.nan)
+    ends = np.zeros(len(crosses)), np.ones(len(crosses))
+    zero[crosses] = _bisect(left[crosses], shape.start[crosses], c2[crosses], c3[crosses], *ends)
+    return zero
 
 
 def _bisect(c0: Floats, c1: Floats, c2: Floats, c3: Floats, low: Floats, high: Floats) -> Floats:

@@ -83,11 +83,14 @@ def _bounds(trials: Trials, n_points: int) -> _Bounds:
 
     finished, timed = ~np.isnan(trials.median_s), timed_trials(trials)
     spent = np.where(np.isnan(trials.elapsed_s), trials.deadline_s, trials.elapsed_s)
+    tick = np.where(np.isnan(trials.resolution_s), RESOLUTION_S, trials.resolution_s)
+    # Where nobody knows the clock, a zero may be anything.
+    below = np.where(tick > 0, np.fmax(TICKS * tick, trials.median_s + tick), np.inf)
     return _Bounds(
         limit=extreme(np.fmin, trials.deadline_s, np.asarray(trials.status == "timeout")),
         spent=extreme(np.fmax, spent, finished),
         quickest=extreme(np.fmin, trials.median_s, timed),
-        ceiling=np.fmax(TICKS * RESOLUTION_S, extreme(np.fmax, trials.median_s, finished & ~timed) + RESOLUTION_S),
+        ceiling=extreme(np.fmax, below, finished & ~timed),
     )
 
 

@@ -37,7 +37,7 @@ def crossovers(
     Args:
         frame: One row a trial: `<axis>`, `target`, `status`, `step_times_s` (a list, seconds); used if present:
             `pass_index`, `paired`, `attempt`, `trial_id`, `rung`, `interference`, `deadline_s`, `started_at`,
-            `finished_at`.
+            `finished_at`, `resolution_s` (below that the clock of a row tells no time; 10 us where it is not given).
         axis: Column of sizes, or `(column, base)` where it holds exponents.
         baseline: Target that is compared against.
         challenger: Target that is to overtake it.
@@ -69,7 +69,7 @@ def crossovers(
     ratios = compare(points, trials, question)
     rows = []
     for evidence in gather(points, trials, ratios, question):
-        conclusion = conclude(evidence.stops)
+        conclusion = conclude(evidence.stops, assumed=evidence.assumed)
         rows.append(_row(evidence, conclusion, question))
     types = {"verdict": "str", "direction": "str", "pairs": "int64", **dict.fromkeys(NUMBERS, "float64")}
     answer = pd.DataFrame(rows, columns=list(COLUMNS)).astype(types)

@@ -123,15 +123,17 @@ def _stops(points: Points, ratios: Ratios, question: Question) -> list[Stop | No
             lower_last=lower_last,
             upper_first=upper_first,
             upper_last=upper_last,
+            zero=zero,
             jump=jump,
         )
-        for node, real, lower_first, lower_last, upper_first, upper_last, jump in zip(
+        for node, real, lower_first, lower_last, upper_first, upper_last, zero, jump in zip(
             nodes[:-1].tolist(),
             (points.group[nodes[:-1]] == points.group[nodes[1:]]).tolist(),
             crossings.lower_first.tolist(),
             crossings.lower_last.tolist(),
             crossings.upper_first.tolist(),
             crossings.upper_last.tolist(),
+            crossings.zero.tolist(),
             crossings.jump.tolist(),
             strict=True,
         )

@@ -44,7 +44,9 @@ def timed_trials(trials: Trials) -> Bools:
     Returns:
         One value a trial.
     """
-    return np.asarray(np.nan_to_num(trials.median_s) >= TICKS * RESOLUTION_S)
+    shortest = np.where(np.isnan(trials.resolution_s), TICKS * RESOLUTION_S, trials.resolution_s)
+    median = np.nan_to_num(trials.median_s)
+    return np.asarray((median >= shortest) & (median > 0))
 
 
 def count_outcomes(trials: Trials, n_points: int) -> Outcomes:

@@ -26,6 +26,7 @@ ROUGH_FLOOR, ROUGH_DEFAULT = 0.05, 0.10  # assumed SD within processes where tri
 ROUGH_LEAST_SIZES = 4
 DRIFT_FEW, DRIFT_MANY, FEW_PAIRS = 0.01, 0.02, 5
 MATERIAL = 0.03  # a strong state differs by more than this
+ROUNDING = 1e-12  # and by more than what the time unit does to the last digits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +122,7 @@ def compare(points: Points, trials: Trials, question: Question) -> Ratios:
     known = np.where(moments.count > 0, UNDECIDED, find_known_signs(trials, outcomes, question))
     value = np.nan_to_num(moments.mean + question.shift)
     decided = np.where(np.abs(value) > half, np.sign(value), UNDECIDED).astype(np.int64)
-    strong = (np.abs(value) > half_99) & (np.abs(value) > MATERIAL)
+    strong = (np.abs(value) > half_99) & (np.abs(value) > MATERIAL + ROUNDING)
     alone = timed & (moments.count == 0)[trials.point]
     typical, lowest, highest = _typical(trials, joined.used | alone, n)
     # Where one side has no time at all its outcome is the story, and not that the others lack a partner.

@@ -103,9 +103,11 @@ def _why(evidence: Evidence, conclusion: Conclusion, words: _Words) -> str:
                 f"and {words.faster(above.state)} from {name_size(above.size)} on"
             )
         case Verdict.SEVERAL:
-            pairs = (_ends(one, stops) for one in conclusion.changes)
-            gaps = ", ".join(f"between {name_size(low.size)} and {name_size(high.size)}" for low, high in pairs)
-            return f"the winner changes {len(conclusion.changes)} times: {gaps}"
+            pairs = [_ends(one, stops) for one in conclusion.changes]
+            gaps = [f"between {name_size(low.size)} and {name_size(high.size)}" for low, high in pairs]
+            if len(gaps) > LISTED:
+                return f"the winner changes {len(gaps)} times, the first time {gaps[0]} and the last time {gaps[-1]}"
+            return f"the winner changes {len(conclusion.changes)} times: {', '.join(gaps)}"
         case Verdict.TIE:
             within, where = f"{100 * TIE:.0f} %", f"at every size where both ran ({whole})"
             if words.question.margin:
@@ -152,7 +154,7 @@ def _nothing_compared(evidence: Evidence, words: _Words) -> str:
     ]
     if absent:
         return f"nothing to compare: there is no trial of {' and none of '.join(absent)}"
-    return f"nothing to compare: at no size did both {words.both} finish"
+    return f"nothing to compare: at no size do both {words.both} have a time that counts"
 
 
 def _next_steps(evidence: Evidence, conclusion: Conclusion, words: _Words) -> list[str]:
@@ -238,7 +240,8 @@ def _cause(index: int, evidence: Evidence, words: _Words) -> str:
         if outcome == NOT_RUN:
             parts.append(f"{name} did not run")
         elif not evidence.finished[index][side]:
-            parts.append(f"{name} did not finish ({outcome})")
+            ended = f"no trial of {name} is valid" if outcome == "invalid" else f"{name} did not finish ({outcome})"
+            parts.append(ended)
         elif evidence.finished[index][side] == evidence.too_quick[index][side]:
             parts.append(f"{name} is too quick for the clock")
     return " and ".join(parts) or f"{words.both} finished in no common pass"

@@ -31,7 +31,7 @@ def summarise(
     Args:
         frame: One row a trial: `<axis>`, `target`, `status`, `step_times_s` (a list, seconds); used if present:
             `pass_index`, `paired`, `attempt`, `trial_id`, `rung`, `interference`, `deadline_s`, `started_at`,
-            `finished_at`.
+            `finished_at`, `resolution_s` (below that the clock of a row tells no time; 10 us where it is not given).
         axis: Column of sizes, or `(column, base)` where it holds exponents.
         baseline: Target that is compared against.
         challenger: Target that is to overtake it.

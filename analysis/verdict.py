@@ -48,12 +48,20 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Segment:
-    """Where the band between one node and the next meets zero; positions, NaN where it does not."""
+    """Where the band between one node and the next meets zero; positions, NaN where it does not.
+
+    Attributes:
+        lower_first, lower_last: First and last position where its lower edge is at or below zero.
+        upper_first, upper_last: First and last position where its upper edge is at or above zero.
+        zero: Where the curve itself passes through zero.
+        jump: Whether the curve jumps here.
+    """
 
     lower_first: float
     lower_last: float
     upper_first: float
     upper_last: float
+    zero: float
     jump: bool
 
 
@@ -139,11 +147,12 @@ class Conclusion:
     doubtful: tuple[int, ...] = ()
 
 
-def conclude(stops: list[Stop]) -> Conclusion:
+def conclude(stops: list[Stop], *, assumed: bool = False) -> Conclusion:
     """Apply the rules to the sizes of one group.
 
     Args:
         stops: The sizes at which something is known, ascending.
+        assumed: Whether the spread between runs is assumed, for lack of repeats.
 
     Returns:
         The verdict, with its changes.
@@ -166,7 +175,17 @@ def conclude(stops: list[Stop]) -> Conclusion:
         return Conclusion(verdict=Verdict.UNDETERMINED, cause=Cause.DIP, doubtful=doubtful)
     if not decided:
         return Conclusion(verdict=Verdict.UNDETERMINED, cause=Cause.NOTHING_DECIDED)
-    return _one_sign(stops, decided[0], decided[-1])
+    conclusion = _one_sign(stops, decided[0], decided[-1])
+    leaning = tuple(_leaning(stops, stops[decided[0]].state)) if assumed else ()
+    if leaning and conclusion.cause is Cause.NONE:
+        # No repeat says that such a size is noise: one run each cannot make the same target faster throughout.
+        return Conclusion(verdict=Verdict.UNDETERMINED, cause=Cause.DIP, doubtful=leaning)
+    return conclusion
+
+
+def _leaning(stops: list[Stop], state: int) -> list[int]:
+    """Stops that lean the other way by more than would pass as equal."""
+    return [index for index, stop in enumerate(stops) if stop.measured and stop.value * state < -TIE]
 
 
 def _turns(stops: list[Stop], chosen: list[int]) -> list[tuple[int, int]]:
@@ -210,7 +229,7 @@ def _solve(stops: list[Stop], start: int, end: int) -> Change:
             high = max(high, stops[nodes[nodes.index(index) + 1]].position)
     return Change(
         direction=Direction.CHALLENGER_ABOVE if low_side == BASELINE else Direction.BASELINE_ABOVE,
-        estimate=_zero_of_lines([stops[index] for index in nodes]),
+        estimate=_zero_of_curve([stops[index] for index in nodes]),
         low=low,
         high=high,
         start=start,
@@ -231,13 +250,15 @@ def _finite(values: list[float]) -> list[float]:
     return [value for value in values if not math.isnan(value)]
 
 
-def _zero_of_lines(nodes: list[Stop]) -> float:
-    """Mean position of the zeros of the straight lines through the nodes; NaN if there is none."""
+def _zero_of_curve(nodes: list[Stop]) -> float:
+    """Mean position of the zeros of the monotone cubic through the nodes; NaN if there is none.
+
+    The log ratio of a launch floor and a power of the size is bent at its zero. A straight line between two sizes then
+    errs to one side: by more than 1 % of the size on octaves, where the cubic errs by a tenth of that.
+    """
     zeros = [node.position for node in nodes if node.value == 0]
-    for left, right in pairwise(nodes):
-        if left.value * right.value < 0:
-            share = left.value / (left.value - right.value)
-            zeros.append(left.position + share * (right.position - left.position))
+    # The band of the last node leads out of the bracket.
+    zeros += _finite([node.segment.zero for node in nodes[:-1] if node.segment is not None])
     return sum(zeros) / len(zeros) if zeros else math.nan
 
 

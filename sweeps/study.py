@@ -57,7 +57,8 @@ def read_records(place: Folder | Path, columns: Sequence[str] | None = None) -> 
     """
     folder = Folder.at(place)
     described = schema([])
-    rows, warnings = described.empty_table(), []
+    parts: list[tuple[str, pa.Table]] = []
+    warnings = []
     for name in folder.names(TRIALS):
         if name.startswith("."):
             continue
@@ -70,9 +71,10 @@ def read_records(place: Folder | Path, columns: Sequence[str] | None = None) -> 
             if not _holds_records(part.schema, described):
                 warnings.append(f"{where} holds no records of this program; it was left out")
                 continue
-            rows = pa.concat_tables([rows, part], promote_options="permissive")
+            parts.append((where, part))
         except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
             warnings.append(f"{where} is damaged or cut off ({reason(error)}); its rows are lost and it was left out")
+    rows = _join(described.empty_table(), parts, warnings)
     return (rows if columns is None else rows.select([c for c in columns if c in rows.column_names])), warnings
 
 
@@ -80,6 +82,19 @@ def reason(error: BaseException) -> str:
     """Return what an error says, in a few words."""
     said = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return str(said).split("\n")[0][:120].rstrip(".")
+
+
+def _join(rows: pa.Table, parts: list[tuple[str, pa.Table]], warnings: list[str]) -> pa.Table:
+    """Make one table of all parts; one that does not fit the others is left out with a warning."""
+    try:
+        return pa.concat_tables([rows, *(part for _, part in parts)], promote_options="permissive")
+    except pa.ArrowException:
+        for where, part in parts:
+            try:
+                rows = pa.concat_tables([rows, part], promote_options="permissive")
+            except pa.ArrowException as error:
+                warnings.append(f"{where} does not fit the other files ({reason(error)}); it was left out")
+    return rows
 
 
 def _read_part(folder: Folder, name: str) -> pa.Table:

@@ -72,11 +72,30 @@ def test_slopes_are_those_of_scipy(nodes):
     assert end == pytest.approx(expected[1:], abs=1e-9)
 
 
+@given(NODES)
+def test_the_zero_is_that_of_scipy(nodes):
+    position, value = np.cumsum(nodes[0]), np.array(nodes[1])
+    found = find_crossings(np.zeros(len(value), dtype=int), position, value, np.array(nodes[2])).zero
+    crosses = value[:-1] * value[1:] < 0
+    assert np.array_equal(~np.isnan(found), crosses)
+    curve = PchipInterpolator(position, value) if len(value) > 2 else lambda x: np.interp(x, position, value)
+    assert curve(found[crosses]) == pytest.approx(0, abs=1e-9)
+    assert ((position[:-1] < found) & (found < position[1:]))[crosses].all()
+
+
+def test_a_bent_curve_is_met_closer_than_by_a_line():
+    """A launch floor against linear work on octaves: the truth is 100, a straight line says 101.7."""
+    size = 2.0 ** np.arange(4, 12)
+    value = np.log(0.7 + 0.3 * size / 100) - np.log(size / 100)
+    found = find_crossings(np.zeros(len(size), dtype=int), np.log(size), value, np.full(len(size), 0.1))
+    assert np.exp(np.nanmean(found.zero)) == pytest.approx(100, rel=2e-3)
+
+
 def test_groups_do_not_touch():
     position, value, half = np.array([0.0, 1, 2, 3]), np.array([1.0, 0.4, -0.2, -1]), np.full(4, 0.1)
     alone = find_crossings(np.zeros(4, dtype=int), position, value, half)
     both = find_crossings(np.repeat([0, 1], 4), np.tile(position, 2), np.concatenate([value, value]), np.tile(half, 2))
-    for name in ("lower_first", "lower_last", "upper_first", "upper_last", "jump"):
+    for name in ("lower_first", "lower_last", "upper_first", "upper_last", "zero", "jump"):
         assert np.array_equal(getattr(both, name)[:3], getattr(alone, name), equal_nan=True)
         assert np.array_equal(getattr(both, name)[4:], getattr(alone, name), equal_nan=True)
 

@@ -460,6 +460,13 @@ def test_contended_pairs_are_left_out_where_three_clean_ones_remain():
     assert not told(row, "partner")
 
 
+def test_where_every_trial_was_disturbed_all_are_used_and_that_is_said():
+    frame = made_frame(falling(100)).assign(interference="contended")
+    row, clean = conclude(frame), conclude(made_frame(falling(100)))
+    assert (row["verdict"], row["estimate"], row["pairs"]) == (clean["verdict"], clean["estimate"], clean["pairs"])
+    assert told(row, "40 pairs on a busy machine used, for lack of 3 clean ones")
+
+
 def test_contended_pairs_are_used_where_too_few_are_clean():
     row = conclude(busy(made_frame(falling(100)), passes=[0, 1, 2]))
     assert row["pairs"] == 5 * len(SIZES)
@@ -573,13 +580,20 @@ def test_pairs_above_an_oom_still_count():
     assert told(row, "does not fit in memory above 256", "larger sizes at which it did run are counted")
 
 
-@pytest.mark.parametrize("status", ["error", "crashed", "invalid", "node_lost", "unavailable", "skipped_larger", "?"])
+@pytest.mark.parametrize("status", ["error", "crashed", "node_lost", "unavailable", "skipped_larger", "?"])
 def test_other_failures_are_missing_and_never_a_win(status):
     frame = with_status(made_frame(lambda size: 0.4), status, target="gpu", sizes=[1024, 2048])
     row = conclude(frame)
     assert (row["verdict"], row["pairs"]) == ("always_baseline", 30)
     assert told(row, "16 to 512")
     assert told(row, f"gpu did not finish ({status}) at 1024 and 2048")
+
+
+def test_what_did_other_work_is_called_invalid_and_is_never_a_win():
+    frame = with_status(made_frame(lambda size: 0.4), "invalid", target="gpu", sizes=[1024, 2048])
+    row = conclude(frame)
+    assert (row["verdict"], row["pairs"]) == ("always_baseline", 30)
+    assert told(row, "compared on 6 of 8 sizes: no trial of gpu is valid at 1024 and 2048")
 
 
 # ---------------------------------------------------------------------------------- zeros and the clock's resolution
@@ -652,7 +666,7 @@ def test_nothing_finished():
         frame = with_status(frame, "error", target=target, sizes=SIZES)
     row = conclude(frame)
     assert (row["verdict"], row["pairs"]) == ("undetermined", 0)
-    assert row["reasons"][0] == "nothing to compare: at no size did both cpu and gpu finish"
+    assert row["reasons"][0] == "nothing to compare: at no size do both cpu and gpu have a time that counts"
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame(), made_frame(falling(100)).head(0)], ids=["no columns", "no rows"])

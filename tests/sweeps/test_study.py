@@ -158,3 +158,15 @@ def test_a_folder_that_is_no_study(tmp_path, prepare, why):
     prepare(tmp_path / "x")
     with pytest.raises(StudyError, match=why):
         read_sweep(tmp_path / "x")
+
+
+def test_a_part_whose_parameter_is_of_another_kind_is_named_and_the_rest_used(study):
+    """Only a hand can have put it there; within a study all parts have the same types."""
+    whole, _ = read_records(study)
+    odd = pa.table(
+        {"schema_version": [1], "trial_id": ["odd"], "status": ["ok"], "target": ["cpu"], "batch_size": ["x"]}
+    )
+    pq.write_table(odd, study / "trials" / "zz.parquet")
+    rows, (warning,) = read_records(study)
+    assert rows.num_rows == whole.num_rows
+    assert warning.startswith("trials/zz.parquet does not fit the other files (")
