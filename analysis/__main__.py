@@ -77,10 +77,10 @@ def report(
         return
     written = reports.write(study)
     for warning in written.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        print(f"Warning: {warning}", file=sys.stderr)
     for sentence in written.sentences:
         print(sentence)
-    print(f"report: {Folder.at(study)}/{written.files[0]}")
+    print(f"Report: {Folder.at(study)}/{written.files[0]}")
 
 
 @app.command(epilog=TIMINGS_EXAMPLES)
@@ -165,7 +165,7 @@ def timings(
         return
     told = timings_text.tell(read)
     for warning in read.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        print(f"Warning: {warning}", file=sys.stderr)
     sys.stdout.write(told)
 
 

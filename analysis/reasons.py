@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -11,6 +12,7 @@ from analysis.evidence import Evidence
 from analysis.outcomes import NOT_RUN
 from analysis.question import Question
 from analysis.ratios import LEAST_CLEAN
+from analysis.rounding import Scale, listed, number
 from analysis.verdict import TIE, Cause, Change, Conclusion, Stop, Verdict
 
 LISTED = 6  # sizes named in one sentence; further ones are counted
@@ -38,33 +40,6 @@ def explain(evidence: Evidence, conclusion: Conclusion, question: Question) -> l
     sentences += _warnings(evidence, words)
     sentences += _basis(evidence)
     return sentences
-
-
-def list_sizes(sizes: list[float]) -> str:
-    """Name sizes in a sentence: "64 and 256", "16, 32 and 3 more".
-
-    Args:
-        sizes: The sizes, ascending.
-
-    Returns:
-        The text.
-    """
-    names = [name_size(size) for size in sizes]
-    if len(names) > LISTED:
-        return f"{', '.join(names[: LISTED - 1])} and {len(names) - LISTED + 1} more"
-    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
-
-
-def name_size(size: float) -> str:
-    """A size as people write it: no exponent and no needless digits.
-
-    Args:
-        size: In the axis's unit.
-
-    Returns:
-        The text.
-    """
-    return str(int(size)) if float(size).is_integer() and abs(size) < 1e15 else f"{size:.4g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,12 +74,12 @@ def _why(evidence: Evidence, conclusion: Conclusion, words: _Words) -> str:
         case Verdict.CROSSES if change:
             below, above = _ends(change, stops)
             return (
-                f"{words.faster(below.state)} up to {name_size(below.size)}, "
-                f"and {words.faster(above.state)} from {name_size(above.size)} on"
+                f"{words.faster(below.state)} up to {number(below.size)}, "
+                f"and {words.faster(above.state)} from {number(above.size)} on"
             )
         case Verdict.SEVERAL:
             pairs = [_ends(one, stops) for one in conclusion.changes]
-            gaps = [f"between {name_size(low.size)} and {name_size(high.size)}" for low, high in pairs]
+            gaps = [f"between {number(low.size)} and {number(high.size)}" for low, high in pairs]
             if len(gaps) > LISTED:
                 return f"the winner changes {len(gaps)} times, the first time {gaps[0]} and the last time {gaps[-1]}"
             return f"the winner changes {len(conclusion.changes)} times: {', '.join(gaps)}"
@@ -116,7 +91,7 @@ def _why(evidence: Evidence, conclusion: Conclusion, words: _Words) -> str:
             return f"{words.both} are equal within {within} {where}"
         case Verdict.ALWAYS_BASELINE | Verdict.ALWAYS_CHALLENGER:
             if len(stops) == 1:
-                return f"{words.faster(stops[0].state)} at {name_size(stops[0].size)}, the only size compared"
+                return f"{words.faster(stops[0].state)} at {number(stops[0].size)}, the only size compared"
             return f"{words.faster(stops[0].state)} at both ends of the range where both ran ({whole})"
     return _undetermined(evidence, conclusion, words, whole)
 
@@ -126,21 +101,23 @@ def _undetermined(evidence: Evidence, conclusion: Conclusion, words: _Words, who
     decided = [stop for stop in stops if stop.state]
     if end:
         faster = words.faster(decided[0].state)
-        last, bound = name_size(stops[end.stop].size), name_size(words.question.size_at(end.position))
+        toward = -1 if conclusion.cause is Cause.OPEN_ABOVE else 1
+        bound = Scale.of(evidence.sizes).show(words.question.size_at(end.position), toward)
+        last = number(stops[end.stop].size)
         if conclusion.cause is Cause.OPEN_ABOVE:
-            until = f"{faster} up to {last}, then too close to call up to {name_size(stops[-1].size)}"
+            until = f"{faster} up to {last}, then too close to call up to {number(stops[-1].size)}"
             return f"{until}: a change, if there is one, lies above {bound}"
-        since = f"{faster} from {last} on, but too close to call from {name_size(stops[0].size)} up to there"
+        since = f"{faster} from {last} on, but too close to call from {number(stops[0].size)} up to there"
         return f"{since}: a change, if there is one, lies below {bound}"
     if conclusion.cause is Cause.OPEN_BOTH:
-        sizes = list_sizes([stop.size for stop in decided])
+        sizes = _sizes([stop.size for stop in decided])
         return (
             f"{words.faster(decided[0].state)} at {sizes}, but both ends of the range ({whole}) are too close to call"
         )
     if conclusion.cause is Cause.DIP:
         odd = [stops[index] for index in conclusion.doubtful]
         most = 100 * math.expm1(max(abs(stop.value) for stop in odd))
-        sizes, verb = list_sizes([stop.size for stop in odd]), "disagrees" if len(odd) == 1 else "disagree"
+        sizes, verb = _sizes([stop.size for stop in odd]), "disagrees" if len(odd) == 1 else "disagree"
         return (
             f"{_plural('size', len(odd))} {sizes} {verb} with the neighbours, "
             f"by {most:.2g} % or less, which is too little to be sure"
@@ -166,7 +143,7 @@ def _next_steps(evidence: Evidence, conclusion: Conclusion, words: _Words) -> li
     elif undecided and conclusion.verdict is not Verdict.TIE:
         one = len(undecided) == 1
         steps.append(
-            f"{_plural('size', len(undecided))} {list_sizes([stop.size for stop in undecided])} "
+            f"{_plural('size', len(undecided))} {_sizes([stop.size for stop in undecided])} "
             f"{'is' if one else 'are'} too close to call; measure more pairs there"
         )
     if conclusion.verdict in (Verdict.CROSSES, Verdict.SEVERAL):
@@ -176,10 +153,10 @@ def _next_steps(evidence: Evidence, conclusion: Conclusion, words: _Words) -> li
 
 
 def _where_to_repeat(conclusion: Conclusion, stops: list[Stop]) -> str:
-    low, high = name_size(stops[0].size), name_size(stops[-1].size)
+    low, high = number(stops[0].size), number(stops[-1].size)
     match conclusion.cause:
         case Cause.DIP:
-            return f"repeat {list_sizes([stops[index].size for index in conclusion.doubtful])}"
+            return f"repeat {_sizes([stops[index].size for index in conclusion.doubtful])}"
         case Cause.OPEN_ABOVE:
             return f"measure more pairs at {high}, or larger sizes"
         case Cause.OPEN_BELOW:
@@ -197,11 +174,11 @@ def _where_to_add(change: Change, evidence: Evidence, words: _Words) -> list[str
     text = ""
     if middles:
         text = (
-            f"add a size in the middle of each gap between {name_size(below.size)} and {name_size(above.size)} "
-            f"(e.g. {', '.join(map(name_size, middles))})"
+            f"add a size in the middle of each gap between {number(below.size)} and {number(above.size)} "
+            f"(e.g. {', '.join(map(Scale.of(evidence.sizes).show, middles))})"
         )
     if change.jump:
-        gap = f"between {name_size(below.size)} and {name_size(above.size)}"
+        gap = f"between {number(below.size)} and {number(above.size)}"
         jump = f"the curve jumps {gap}, and no smooth curve says where"
         return [f"{jump}: {text}" if text else jump]
     wide = above.position - below.position >= OCTAVE
@@ -227,7 +204,7 @@ def _not_compared(evidence: Evidence, words: _Words) -> list[str]:
     causes: dict[str, list[float]] = {}
     for index in missing:
         causes.setdefault(_cause(index, evidence, words), []).append(evidence.sizes[index])
-    told = "; ".join(f"{cause} at {list_sizes(sizes)}" for cause, sizes in causes.items())
+    told = "; ".join(f"{cause} at {_sizes(sizes)}" for cause, sizes in causes.items())
     compared = len(evidence.sizes) - len(missing)
     return [f"compared on {compared} of {len(evidence.sizes)} {_plural('size', len(evidence.sizes))}: {told}"]
 
@@ -253,7 +230,7 @@ def _known_signs(evidence: Evidence) -> list[str]:
         if text:
             known.setdefault(text, []).append(size)
     return [
-        f"{text} at {list_sizes(sizes)}: who is faster there is certain, by how much is not known"
+        f"{text} at {_sizes(sizes)}: who is faster there is certain, by how much is not known"
         for text, sizes in known.items()
     ]
 
@@ -269,9 +246,9 @@ def _memory(evidence: Evidence, words: _Words) -> list[str]:
             for size, number in zip(evidence.sizes, evidence.finished, strict=True)
             if number[side] and size < full[0]
         ]
-        sentence = f"{name} ran out of memory at {list_sizes(full)}"
+        sentence = f"{name} ran out of memory at {_sizes(full)}"
         if fits:
-            sentence = f"{name} does not fit in memory above {name_size(fits[-1])}"
+            sentence = f"{name} does not fit in memory above {number(fits[-1])}"
         if any(stop.size > full[0] for stop in evidence.stops):
             sentence += "; larger sizes at which it did run are counted"
         sentences.append(sentence)
@@ -287,9 +264,7 @@ def _warnings(evidence: Evidence, words: _Words) -> list[str]:
             if timeouts[side] and usable[side]
         ]
         if mixed:
-            sentences.append(
-                f"{name} timed out in some passes at {list_sizes(mixed)}: its slow trials are missing there"
-            )
+            sentences.append(f"{name} timed out in some passes at {_sizes(mixed)}: its slow trials are missing there")
     unit = "trial" if evidence.unpaired else "pair"
     counts = (
         (evidence.contended_out, unit, "on a busy machine left out"),
@@ -327,7 +302,12 @@ def _ends(change: Change, stops: list[Stop]) -> tuple[Stop, Stop]:
 
 
 def _range(low: float, high: float) -> str:
-    return f"{name_size(low)} to {name_size(high)}" if low != high else name_size(low)
+    return f"{number(low)} to {number(high)}" if low != high else number(low)
+
+
+def _sizes(sizes: Iterable[float]) -> str:
+    """Name sizes, ascending: "64 and 256", "16, 32 and 3 more"."""
+    return listed(map(number, sizes), LISTED)
 
 
 def _count(number: int, noun: str) -> str:

@@ -175,8 +175,8 @@ class _Told:
         to_challenger = [turn["direction"] == "challenger_above" for turn in turns]
         if len(turns) > NAMED_TURNS:
             what = self._wins("challenger") if self.topic.margin > 0 else f"{self.chal} {self.topic.does} faster"
-            first, last = (known(turn, key) for turn, key in ((turns[0], "bracket_low"), (turns[-1], "bracket_high")))
-            ends = f" between {self.topic.axis} {number(first)} and {number(last)}" if first and last else ""
+            low, high = known(turns[0], "bracket_low"), known(turns[-1], "bracket_high")
+            ends = f" between {self.topic.axis} {number(low)} and {number(high)}" if low and high else ""
             return f"Whether {what} changes {len(turns)} times{ends}: there is no one size from which on it does."
         begins = "baseline" if to_challenger[0] else "challenger"
         if self.topic.margin > 0:

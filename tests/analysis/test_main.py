@@ -34,7 +34,7 @@ def test_the_report_is_written_and_its_sentence_printed(make_study, capsys, comm
     assert main([*command, str(folder)]) == 0
     said = capsys.readouterr()
     sentence = json.loads((folder / "crossovers.json").read_text())["crossovers"][0]["sentence"]
-    assert lines_of(said.out) == [sentence, f"report: {folder / 'report.html'}"]
+    assert lines_of(said.out) == [sentence, f"Report: {folder / 'report.html'}"]
     assert said.err == ""
 
 
@@ -43,7 +43,7 @@ def test_warnings_go_to_stderr(make_study, capsys):
     (folder / "trials" / "stray.csv").write_text("")
     assert main([str(folder)]) == 0
     said = capsys.readouterr()
-    assert said.err.startswith("warning: trials/stray.csv")
+    assert said.err.startswith("Warning: trials/stray.csv")
     assert "stray" not in said.out
 
 
@@ -119,7 +119,7 @@ def test_timings_are_told_with_their_warnings_apart(timed, capsys):
     said = capsys.readouterr()
     assert said.out.startswith("From n ")
     assert "measured between n 10 and 100" in " ".join(said.out.split())
-    assert said.err == "warning: 1 measurement without a value left out\n"
+    assert said.err == "Warning: 1 measurement without a value left out\n"
 
 
 def test_timings_as_json_hold_the_same(timed, capsys):

@@ -99,6 +99,32 @@ def test_a_tie_names_no_winner():
     assert "10 % faster than cpu, give or take 5 %," in told("tie", "??????", topic=TEN)
 
 
+def test_times_of_any_work_are_not_said_to_be_of_a_training():
+    plain = asked(workload="")
+    assert told("crosses", "bbcccc", topic=plain, **RISES) == (
+        "From batch_size 37 on (95 % interval 29 to 48), gpu is faster than cpu."
+    )
+    assert told("tie", "??????", topic=plain).startswith("cpu and gpu are equally fast, within 5 %")
+    never = told("always_baseline", "bbbbbb", topic=plain.with_margin(0.1))
+    assert never == "gpu is never 10 % faster than cpu from batch_size 4 to 4096."
+    assert "more repeats would tell" in told("undetermined", "??????", topic=plain)
+
+
+def test_one_size_compared_of_many_is_not_called_everywhere():
+    assert told("always_baseline", "b-----").startswith("cpu trains this mlp model faster than gpu at batch_size 4 (")
+
+
+def test_many_changes_are_counted():
+    turns = [
+        (RISES if place % 2 else FALLS) | {"bracket_low": 2.0**place, "bracket_high": 2.0**place + 1}
+        for place in range(7)
+    ]
+    assert told("several", "bcbcbc", changes=turns) == (
+        "Whether gpu trains this mlp model faster changes 7 times between batch_size 1 and 65: there is no one size from "
+        "which on it does."
+    )
+
+
 def test_several_changes_are_told_one_by_one():
     changes = [
         RISES,
