@@ -90,6 +90,10 @@ def main(
         float | None,
         typer.Option(metavar="N", min=0, help="Begin no trial after this time; the same command runs the rest."),
     ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say what would run, where and how long it takes; measure and write nothing.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show Ray's own messages too.")] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write the report at the end.")] = True,
 ) -> None:
     """Run a sweep of training trials and report from what size the challenger beats the baseline."""
@@ -109,6 +113,8 @@ def main(
             retry=retry,
             wait_s=wait,
             max_minutes=max_minutes,
+            plan_only=plan,
+            verbose=verbose,
             report=report,
         )
     except CrossoverError as error:
@@ -142,6 +148,8 @@ def _run(
     retry: str,
     wait_s: float | None,
     max_minutes: float | None,
+    plan_only: bool,
+    verbose: bool,
     report: bool,
 ) -> int:
     """Run a sweep and report on it; return the exit code."""
@@ -153,7 +161,6 @@ def _run(
     from sweeps.folder import Folder
     from sweeps.own import source_of
     from sweeps.record import FAILED
-    from sweeps.study import LOG
     from sweeps.sweep_file import load
 
     if address is not None and (local or not address.strip()):
@@ -173,8 +180,13 @@ def _run(
     with contextlib.ExitStack() as stack:
         executor: Executor | None = None
         if place.kind == "cluster":
-            executor = stack.enter_context(contextlib.closing(place.open(accelerators=0, source=source)))
-        asked, accelerator = _resolve(choice, executor, wait_s)
+            executor = stack.enter_context(
+                contextlib.closing(place.open(accelerators=0, source=source, verbose=verbose, tell=_warn))
+            )
+        asked, accelerator = _resolve(choice, executor, None if plan_only else wait_s)
+        if plan_only:
+            _plan(asked, folder, retried, executor, accelerators=accelerator.count, wait_s=wait_s)
+            return 0
         kept = stack.enter_context(contextlib.closing(store.Store(folder, asked)))
         for warning in kept.warnings:
             print(f"Warning: {warning}", flush=True)
@@ -187,7 +199,7 @@ def _run(
             print(f"{what}: {size} trials, {size - count} done before, {count} to run.", flush=True)
             if count:
                 if executor is None:
-                    executor = place.open(accelerators=accelerator.count, source=source)
+                    executor = place.open(accelerators=accelerator.count, source=source, verbose=verbose)
                     stack.enter_context(contextlib.closing(executor))
                 _measure(
                     asked,
@@ -207,14 +219,14 @@ def _run(
             from analysis import sizes_to_explain
 
             found += measure("Where the time goes", asked.ladder(sizes_to_explain(folder)))
-        _sum_up(found, f"{folder}/{LOG}")
+        _sum_up(found, folder)
     if report:
         _report(folder)
     return 3 if any(found[status] for status in {*FAILED, ""}) else 0
 
 
-def _resolve(choice: dict[bool, Sweep], executor: Executor | None, wait_s: float) -> tuple[Sweep, Probe]:
-    """Find out whether there is an accelerator, and with that what is asked."""
+def _resolve(choice: dict[bool, Sweep], executor: Executor | None, wait_s: float | None) -> tuple[Sweep, Probe]:
+    """Find out whether there is an accelerator, and with that what is asked; None waits for none."""
     from runner.devices.probe import Probe, probe
     from runner.place import has_accelerator
     from sweeps.own import is_own
@@ -244,6 +256,43 @@ def _resolve(choice: dict[bool, Sweep], executor: Executor | None, wait_s: float
     if executor is None and not is_own(asked.workload):  # a user's code may treat targets by name
         _refuse_equal(asked)
     return asked, accelerator
+
+
+def _warn(text: str) -> None:
+    print(f"Warning: {text}", flush=True)
+
+
+def _plan(
+    asked: Sweep,
+    folder: Folder,
+    retried: frozenset[str],
+    executor: Executor | None,
+    *,
+    accelerators: int,
+    wait_s: float,
+) -> None:
+    """Say what a run would do."""
+    from runner import preflight
+    from runner.local import Local
+    from sweeps.record import DONE
+    from sweeps.study import SWEEP, read_records
+
+    columns = ["trial_id", "target", "status", "attempt", "started_at", "finished_at"]
+    rows = read_records(folder, columns)[0].to_pylist() if folder.exists() and folder.has(SWEEP) else []
+    final = {row["trial_id"]: row["status"] for row in sorted(rows, key=lambda row: row["attempt"] or 0)}
+    planned = asked.pairs()
+    todo = [[t for t in pair if final.get(t.trial_id) not in DONE - retried] for pair in planned]
+    size, count = (sum(map(len, pairs)) for pairs in (planned, todo))
+    print(f"{asked.name}: {size} trials, {size - count} done before, {count} to run.")
+    here = executor or Local(accelerators=accelerators, source=None)
+    by_target = asked.pairing == "by_target"
+    seconds = preflight.durations(rows)
+    for line in preflight.plan([p for p in todo if p], here.nodes(), by_target=by_target, seconds=seconds):
+        print(f"  {line}")
+    if asked.explain:
+        print("  explain: true adds trials at the sizes that turn out to matter.")
+    if executor is not None:
+        print(f"  Missing nodes are asked for and waited for, up to {wait_s:g} s (--wait).")
 
 
 def _refuse_equal(asked: Sweep) -> None:
@@ -300,14 +349,15 @@ def _measure(
         run(plan, todo, kept, executor, progress, axis=asked.axis, by_target=by_target, **settings)
 
 
-def _sum_up(found: Counter[str], log: str) -> None:
+def _sum_up(found: Counter[str], folder: Folder) -> None:
     """Say how the trials have ended, and how to ask those again that have not ended well."""
     from sweeps.record import FAILED
+    from sweeps.study import LOG
 
     counted = ", ".join(f"{number} {status or 'not run'}" for status, number in sorted(found.items()))
     print(f"{found.total()} trials: {counted}.", flush=True)
     if failed := [status for status in sorted(FAILED) if found[status]]:
-        print(f"When the cause is mended, ask them again: --retry {','.join(failed)} (causes: {log})")
+        print(f"When the cause is mended, ask them again: --retry {','.join(failed)} (causes: {folder}/{LOG})")
 
 
 def _report(folder: Folder) -> None:

@@ -68,7 +68,8 @@ def explain(
         (loader, transfer, sync, launch, then kernels or rest, which is what remains; twin), `pairs` compared;
         `share` of the whole step with its 95 % interval `share_low` to `share_high` (fractions, below 0 where a step is
         slower without the part); `step_s`, the whole step, and `cost_s`, `cost_low_s`, `cost_high_s`, the part of it
-        (seconds); `significant`, whether the interval excludes 0; `assumed`, whether the spread between passes is
+        (seconds); `contended`, the pairs among them that something else disturbed; `significant`, whether the interval
+        excludes 0 and no pair was; `assumed`, whether the spread between passes is
         assumed because there were too few; `sentence`.
 
     Raises:
@@ -80,14 +81,15 @@ def explain(
         ladder = _Ladder(frame=own, axis=axis, groups=tuple(group_by), drift=drift)
         parts += [found.assign(target=target) for found in ladder.parts()]
     keys = [*group_by, axis]
-    columns = [*keys, "target", "part", "pairs", "share", "share_low", "share_high", "step_s"]
+    columns = [*keys, "target", "part", "pairs", "contended", "share", "share_low", "share_high", "step_s"]
     columns += ["cost_s", "cost_low_s", "cost_high_s", "significant", "assumed", "sentence"]
     if not parts:
         return pd.DataFrame(columns=columns)
     table = pd.concat(parts, ignore_index=True)
     for end in ("", "_low", "_high"):
         table[f"cost{end}_s"] = table[f"share{end}"] * table["step_s"]
-    table["significant"] = (table["share_low"] > 0) | (table["share_high"] < 0)
+    clear = (table["share_low"] > 0) | (table["share_high"] < 0)
+    table["significant"] = clear & (table["contended"] == 0)
     order = {"target": [baseline, challenger], "part": list(PARTS)}
     rank = {name: table[name].map(values.index) for name, values in order.items()}
     table = table.assign(**{f"{name}_rank": value for name, value in rank.items()})
@@ -103,21 +105,32 @@ def headlines(parts: pd.DataFrame) -> list[str]:
         parts: The rows of one group.
 
     Returns:
-        Sentences, and a last one that names the parts for which nothing was significant at any size.
+        Sentences; then the parts that could not be told from what else used the machine, and those for which nothing
+        was significant at any size.
     """
     asked = parts[~parts["part"].isin(REMAINS)]
     clear = asked[asked["significant"]]
     clear = clear.assign(size_of_it=clear["share"].abs()).sort_values("size_of_it", ascending=False, kind="stable")
     told = clear.drop_duplicates(["target", "part"])
     known = set(zip(told["target"], told["part"], strict=True))
-    unclear: dict[str, list[str]] = {}
-    for target, part in dict.fromkeys(zip(asked["target"], asked["part"], strict=True)):
-        if (target, part) not in known:
-            unclear.setdefault(part, []).append(target)
     sentences = [str(sentence) for sentence in told["sentence"]]
-    if unclear:
+    fewest = asked.groupby(["target", "part"], sort=False)["contended"].min().reset_index()
+    others = [
+        (str(target), str(part), contended > 0)
+        for target, part, contended in fewest.itertuples(index=False)
+        if (target, part) not in known
+    ]
+    for words, is_disturbed in (
+        ("Something else used the machine meanwhile, so these cannot be told; measure again", True),
+        ("Not significant at any size", False),
+    ):
+        unclear: dict[str, list[str]] = {}
+        for target, part, was_disturbed in others:
+            if was_disturbed == is_disturbed:
+                unclear.setdefault(part, []).append(target)
         named = [f"{PARTS[part][1]} ({', '.join(targets)})" for part, targets in unclear.items()]
-        sentences.append(f"Not significant at any size: {listed(named)}.")
+        if named:
+            sentences.append(f"{words}: {listed(named)}.")
     return sentences
 
 
@@ -176,12 +189,12 @@ class _Ladder:
         whole = {end: np.exp(both[f"log_ratio{end}_scale"]) for end in ("_low", "", "_high")}
         corners = [ratio[a] * whole[b] for a in ("_low", "_high") for b in ("_low", "_high")]
         ends = (np.minimum.reduce(corners), ratio[""] * whole[""], np.maximum.reduce(corners))
-        fewest = both[["pairs", "pairs_scale"]].min(axis=1)
-        return self._table(both.assign(pairs=fewest, baseline_s=both["baseline_s_scale"]), ends)
+        fewest, disturbed = both[["pairs", "pairs_scale"]].min(axis=1), both["contended"] + both["contended_scale"]
+        return self._table(both.assign(pairs=fewest, contended=disturbed, baseline_s=both["baseline_s_scale"]), ends)
 
     def _table(self, found: pd.DataFrame, ends: Sequence[pd.Series[float]]) -> pd.DataFrame:
         shares = dict(zip(("share_low", "share", "share_high"), ends, strict=True))
-        return found[[*self.keys, "pairs", "assumed"]].assign(**shares, step_s=found["baseline_s"])
+        return found[[*self.keys, "pairs", "contended", "assumed"]].assign(**shares, step_s=found["baseline_s"])
 
     def _compared(self, rows: pd.DataFrame, before: str, rung: str) -> pd.DataFrame:
         """Compare two rungs as two targets are compared, where both have a time in common passes."""
@@ -233,6 +246,8 @@ def _sentence(row: Mapping[Hashable, Any], axis: str, workload: str) -> str:
     takes = "take" if what.endswith("s") and part == TWIN and twin else "takes"
     interval = f"95 % interval {share(low, -1)} to {share(high, 1)} %"
     where = f"On {target} at {axis} {shown(row[axis])}"
+    if row["contended"]:
+        return f"{where} {what} cannot be told from what else used the machine meanwhile ({interval}); measure again."
     if not row["significant"]:
         return f"{where} {what} {takes} no significant part of a step ({interval})."
     if mid < 0 and part == TWIN:

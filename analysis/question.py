@@ -29,7 +29,7 @@ RESERVED = frozenset(  # columns with a meaning of their own, in the frame or in
             "low",
             "high",
         ),
-        *("bracket_low", "bracket_high", "pairs", "changes", "reasons", "state", "strong", "known_sign"),
+        *("bracket_low", "bracket_high", "pairs", "contended", "changes", "reasons", "state", "strong", "known_sign"),
         *("log_ratio", "log_ratio_low", "log_ratio_high", "baseline_status", "challenger_status"),
         *("baseline_s", "baseline_low_s", "baseline_high_s"),
         *("challenger_s", "challenger_low_s", "challenger_high_s"),

@@ -42,7 +42,8 @@ def summarise(
     Returns:
         One row a group and size, sorted by group and then by size: the columns of `group_by`, the axis, and
         for each side typical, lowest and highest seconds per step (`baseline_s`, `baseline_low_s`, `baseline_high_s`,
-        `challenger_...`; NaN where none) of the trials that were compared, or of all where none could be; `pairs`;
+        `challenger_...`; NaN where none) of the trials that were compared, or of all where none could be; `pairs`, and
+        how many of these something else disturbed (`contended`);
         `log_ratio` with its 95 % band `log_ratio_low`, `log_ratio_high` (NaN where no pair; above 0 the baseline is
         faster); `state` (baseline, challenger, undecided, unknown), `strong` (beyond doubt, and by more than 3 %),
         `known_sign` (why the faster target is known without a ratio, else empty), `baseline_status` and
@@ -72,6 +73,7 @@ def summarise(
         columns[f"{name}_low_s"] = ratios.lowest_s[:, side]
         columns[f"{name}_high_s"] = ratios.highest_s[:, side]
     columns["pairs"] = ratios.pairs
+    columns["contended"] = ratios.contended_in
     columns["log_ratio"] = ratios.ratio
     columns["log_ratio_low"] = ratios.ratio - ratios.half
     columns["log_ratio_high"] = ratios.ratio + ratios.half

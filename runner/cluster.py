@@ -6,12 +6,17 @@ target. Ray's own retries are off: a failure is a row, and repeating it is for t
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import re
 import socket
 import sys
+import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 # Read when Ray is imported or its processes start.
@@ -24,59 +29,100 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from runner.environment import ROOT, usable_cores
-from runner.executor import Answer, Node
+from runner.executor import ACCELERATOR_TYPE, HELD, Answer, Need, Node
 from runner.process import request_of
 from sweeps.errors import ClusterError
-from sweeps.target import Target
 from sweeps.trial import Trial
 
 OBJECT_STORE_BYTES = 100_000_000  # a record is a few kilobytes
 REACH_S = 10.0
+#: Ray counts free CPUs some tenths of a second late: a node is not looked at so soon after a trial of ours.
+SETTLE_S = 2.0
+#: A trial ends at its deadline and answers. One that is so much later has never begun, or its node is out of its mind.
+OVERDUE_S = 120.0
+#: How long nodes may take to say who they are. Each starts a worker for it, which its first trial then has.
+INSPECT_S = 30.0
+#: What to do where Ray asks for a token.
+NOT_ADMITTED = (
+    "it asks for another token than the one here: RAY_AUTH_MODE=token and the cluster's own token in ~/.ray/auth_token "
+    "or RAY_AUTH_TOKEN let this command in"
+)
+#: `cluster.yaml` labels its machines with this: a CPU trial of a sweep by target is not for those of the pool `gpu`.
+POOL = "pool"
 NOT_CODE = [".git/", ".venv/", "results/", "studies/", "*.parquet", "__pycache__/"]
 
 
-def _task(root: str | None) -> Callable[[Mapping[str, Any], int], dict[str, Any]]:
-    """Return the Ray task: a thin supervisor that never imports torch.
+def _tasks(root: str) -> tuple[Callable[[Mapping[str, Any], int], dict[str, Any]], Callable[[], dict[str, Any]]]:
+    """Return the two Ray tasks: a thin supervisor of a trial that never imports torch, and a look at a node.
 
-    It is sent whole, not by the name of its module, so that it can say where the code is. Ray lets a worker look into
-    the driver's current folder first, and that may hold a `runner` of somebody else's.
+    They are sent whole, not by the name of their module, so that they can say where the code is. Ray lets a worker look
+    into the driver's current folder first, and that may hold a `runner` of somebody else's. On this machine trials take
+    the driver's own code and are in its folder. On others the runtime environment brings the code; here that would not
+    do, since several nodes of one machine share what it brings, and each node that joins removes it and writes it anew.
 
     Args:
-        root: Where the code is; None where the runtime environment brings it.
+        root: Where the code is on this machine.
     """
+    home, folder = socket.gethostname(), os.getcwd()  # noqa: PTH109  (a text, for other machines)
+
+    def settle() -> None:
+        if socket.gethostname() == home and os.path.isdir(f"{root}/runner"):  # noqa: PTH112
+            os.chdir(folder if os.path.isdir(folder) else "/")  # noqa: PTH112
+            if sys.path[0] != root:
+                sys.path.insert(0, root)
 
     def run_trial(request: Mapping[str, Any], declared_cpus: int) -> dict[str, Any]:
-        if root and sys.path[0] != root:
-            sys.path.insert(0, root)
+        settle()
         from runner.process import attend
 
         given = {name: os.environ[name] for name in ("CUDA_VISIBLE_DEVICES",) if name in os.environ}
         return attend(request, declared_cpus=declared_cpus, environment=given)
 
-    return run_trial
+    def look_around() -> dict[str, Any]:
+        settle()
+        from runner.preflight import look
+
+        return look()
+
+    return run_trial, look_around
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Started:
+    """A trial that was sent to a node at a moment of `time.monotonic`."""
+
+    trial: Trial
+    node: Node
+    since: float
 
 
 class Cluster:
     """The executor that runs trials as Ray tasks."""
 
-    def __init__(self, address: str | None, *, accelerators: int = 0, source: str | None = None) -> None:
+    def __init__(
+        self, address: str | None, *, accelerators: int = 0, source: str | None = None, verbose: bool = False
+    ) -> None:
         """Connect to a cluster, or start an embedded one.
 
         Args:
             address: As `ray.init` takes it; None starts a Ray of our own on this machine.
             accelerators: For an embedded Ray: how many this machine has.
             source: Text of the user's own workload file.
+            verbose: Whether Ray's own messages, and what its workers print, are shown.
 
         Raises:
             ClusterError: It cannot be reached or started.
         """
         self._embedded = address is None
         self._source = source
-        self._running: dict[ray.ObjectRef[dict[str, Any]], tuple[Trial, Node]] = {}
-        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        self._running: dict[ray.ObjectRef[dict[str, Any]], _Started] = {}
+        self._ended: dict[str, float] = {}  # by node: when its last trial ended
+        self._gone: set[str] = set()  # nodes that took a trial with them: Ray lists them as alive for a while
+        quiet: dict[str, Any] = {"log_to_driver": verbose, "logging_level": "INFO" if verbose else "ERROR"}
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+                if not verbose:
+                    warnings.simplefilter("ignore")
                 if address is None:
                     ray.init(
                         address="local",
@@ -86,6 +132,7 @@ class Cluster:
                         include_dashboard=False,
                         **quiet,
                     )
+                    _hide_token()
                 else:
                     _reach(address)
                     code = {"working_dir": str(ROOT), "excludes": NOT_CODE}
@@ -94,38 +141,86 @@ class Cluster:
             if isinstance(error, SystemExit) and self._embedded:
                 raise KeyboardInterrupt from None  # Ray's own answer to SIGTERM while it starts
             what = "start a Ray of its own" if self._embedded else f"connect to Ray at {address}"
-            said = "" if isinstance(error, SystemExit) else str(error)
-            reason = said.strip().splitlines() or ["no answer"]
-            raise ClusterError(f"cannot {what}: {reason[0]}") from error
+            raise ClusterError(f"cannot {what}: {_short(error)}") from error
         # Raylets tell of dead workers on stdout, whatever was asked of the logs; here that is a row.
-        ray._private.worker._worker_logs_enabled = False  # noqa: SLF001  (there is no public switch)
-        self._task = ray.remote(max_retries=0)(_task(str(ROOT) if self._embedded else None))
+        ray._private.worker._worker_logs_enabled = verbose  # noqa: SLF001  (there is no public switch)
+        run_trial, look_around = _tasks(str(ROOT))
+        self._task = ray.remote(max_retries=0)(run_trial)
+        self._look = ray.remote(max_retries=0, num_cpus=0)(look_around)
 
     def nodes(self) -> list[Node]:
         """Return the living nodes with CPUs. A head that declares none runs no trials."""
         found = []
+        working = {started.node.node_id for started in self._running.values()}
+        now = time.monotonic()
+        free: dict[str, dict[str, float]] | None = None
         for each in ray.nodes():
             resources = each["Resources"] if each["Alive"] else {}
-            if (cpus := int(resources.get("CPU", 0))) >= 1:
-                host = socket.gethostname() if self._embedded else each["NodeManagerHostname"]
-                found.append(
-                    Node(
-                        node_id=each["NodeID"],
-                        host=host,
-                        cpus=cpus,
-                        accelerators=int(resources.get("GPU", 0)),
-                    )
+            node_id, cpus = each["NodeID"], int(resources.get("CPU", 0))
+            if cpus < 1 or node_id in self._gone:
+                continue
+            is_held = False
+            if not (self._embedded or node_id in working or now - self._ended.get(node_id, -math.inf) < SETTLE_S):
+                free = ray._private.state.available_resources_per_node() if free is None else free  # noqa: SLF001
+                is_held = node_id in free and free[node_id].get("CPU", 0) < cpus
+            kinds = [name.partition(":")[2] for name in resources if name.startswith(f"{ACCELERATOR_TYPE}:")]
+            found.append(
+                Node(
+                    node_id=node_id,
+                    host=socket.gethostname() if self._embedded else each["NodeManagerHostname"],
+                    cpus=cpus,
+                    accelerators=int(resources.get("GPU", 0)),
+                    labels={**each["Labels"], **({ACCELERATOR_TYPE: kinds[0]} if kinds else {})},
+                    is_held=is_held,
                 )
+            )
         return found
 
-    def ask_for(self, targets: Iterable[Target]) -> bool:
+    def inspect(self) -> dict[str, dict[str, Any] | str]:
+        """Let each node say who it is, with a task that takes no CPU: a busy node answers too.
+
+        Returns:
+            By host and identity of the node: what `runner.preflight.look` found there, or why it said nothing.
+        """
+        asked = {
+            self._look.options(
+                name="who are you?", scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False)
+            ).remote(): node
+            for node in self.nodes()
+        }
+        if not asked:
+            return {}
+        answered, late = ray.wait(list(asked), num_returns=len(asked), timeout=INSPECT_S)
+        said: dict[str, dict[str, Any] | str] = {}
+        for reference in answered:
+            try:
+                said[_named(asked[reference])] = ray.get(reference)
+            except ray.exceptions.RayError as error:
+                lines = [line for line in _plain(error).splitlines() if line.strip()]
+                said[_named(asked[reference])] = lines[-1] if lines else type(error).__name__
+        for reference in late:
+            ray.cancel(reference, force=True)
+            said[_named(asked[reference])] = f"no answer within {INSPECT_S:g} s"
+        return said
+
+    def ask_for(self, needs: Sequence[Need]) -> bool:
         """Ask the autoscaler, where there is one; a node that somebody starts by hand is as welcome."""
         if self._embedded:
             return False
         from ray.autoscaler.sdk import request_resources
 
-        bundles = [{"CPU": 1, "GPU": 1} if target.needs_accelerator else {"CPU": 1} for target in targets]
-        request_resources(bundles=bundles)
+        bundles: list[dict[str, float]] = []
+        selectors = []
+        for need in needs:
+            selector = dict(need.where)
+            bundle: dict[str, float] = {"CPU": 1, "GPU": 1} if need.accelerator else {"CPU": 1}
+            if kind := selector.pop(ACCELERATOR_TYPE, None):
+                bundle[f"{ACCELERATOR_TYPE}:{kind}"] = 0.001  # as Ray itself asks for a type
+            if need.off_accelerators:
+                selector[POOL] = "!gpu"
+            bundles.append(bundle)
+            selectors.append(selector)
+        request_resources(bundles=bundles, bundle_label_selectors=selectors)
         return True
 
     def start(self, trial: Trial, node: Node) -> None:
@@ -137,7 +232,7 @@ class Cluster:
             name=f"{trial.sweep}: {trial.label}",
         )
         reference = task.remote(request_of(trial, self._source), node.cpus)
-        self._running[reference] = trial, node
+        self._running[reference] = _Started(trial=trial, node=node, since=time.monotonic())
 
     def wait(self, timeout_s: float) -> list[Answer]:
         """Return the trials that have ended; what Ray raises becomes a status."""
@@ -148,9 +243,19 @@ class Cluster:
             ready, _ = ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
         answers = []
         for reference in ready:
-            trial, node = self._running.pop(reference)
-            place = {"host": node.host, "node_id": node.node_id, "ray": ray.__version__}
-            answers.append(Answer(trial=trial, node=node, columns={**place, **_columns(reference)}))
+            started = self._running.pop(reference)
+            self._ended[started.node.node_id] = time.monotonic()
+            columns = _columns(reference)
+            if columns["status"] == "node_lost":
+                self._gone.add(started.node.node_id)
+            answers.append(_answer(started, columns))
+        for reference, started in list(self._running.items()):
+            if time.monotonic() - started.since > started.trial.deadline_s + OVERDUE_S:
+                ray.cancel(reference, force=True)
+                del self._running[reference]
+                self._ended.pop(started.node.node_id, None)
+                cause = f"it did not begin: another user of the cluster has taken CPUs of {started.node.host}"
+                answers.append(_answer(started, {"status": "unavailable", "error_type": HELD, "error_message": cause}))
         return answers
 
     def close(self) -> None:
@@ -158,19 +263,76 @@ class Cluster:
         for reference in self._running:
             ray.cancel(reference, force=True)
         if not self._embedded:
-            self.ask_for([])  # else the autoscaler would keep the nodes for ever
+            self.ask_for(())  # else the autoscaler would keep the nodes for ever
         ray.shutdown()
 
 
 def _reach(address: str) -> None:
-    """Look whether anybody listens at HOST:PORT, which Ray itself would try for minutes.
+    """Look whether Ray answers at HOST:PORT and takes our token: where it does not, Ray itself would try for minutes.
 
     Raises:
-        OSError: Nobody does.
+        OSError: Nobody answers, or it is no Ray.
+        ray.exceptions.AuthenticationError: It asks for another token, or there is none here.
     """
+    if address == "auto":
+        where = ray._private.services.find_bootstrap_address  # noqa: SLF001  (Ray itself looks there)
+        address = os.environ.get("RAY_ADDRESS") or where(None) or ""
     host, _, port = address.rpartition(":")
-    if host and port.isdigit() and "/" not in host:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_S).close()
+    if not host or not port.isdigit() or "/" in host:
+        return
+    socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_S).close()
+    from ray._private.grpc_utils import (
+        init_grpc_channel,  # with the token and the encryption that Ray's settings ask for
+    )
+    from ray.core.generated import gcs_service_pb2, gcs_service_pb2_grpc
+
+    with init_grpc_channel(address) as channel:
+        service = gcs_service_pb2_grpc.NodeInfoGcsServiceStub(channel)
+        try:
+            asked = gcs_service_pb2.GetClusterIdRequest()  # type: ignore[attr-defined]
+            service.GetClusterId(asked, timeout=REACH_S)
+        except ray.exceptions.AuthenticationError:
+            raise
+        except Exception as error:  # noqa: BLE001  (gRPC's own; Ray, not we, depends on it)
+            code = getattr(error, "code", lambda: None)()
+            if getattr(code, "name", "") == "UNAUTHENTICATED":
+                raise ray.exceptions.AuthenticationError(NOT_ADMITTED) from None
+            raise ConnectionError("what answers there is no Ray of this kind") from None
+
+
+def _hide_token() -> None:
+    """Keep other users of this machine from reading the token that Ray has made for this one."""
+    token = Path.home() / ".ray" / "auth_token"
+    with contextlib.suppress(OSError):
+        if token.stat().st_mode & 0o077:
+            token.chmod(0o600)
+
+
+def _short(error: BaseException) -> str:
+    """Say in a line why there is no connection."""
+    if isinstance(error, SystemExit):
+        return "no answer"
+    if isinstance(error, ray.exceptions.AuthenticationError):
+        return NOT_ADMITTED
+    lines = [line.strip() for line in _plain(error).splitlines() if line.strip()] or ["no answer"]
+    if lines[0].startswith("Version mismatch"):
+        return f"the nodes have another Ray or Python. {' '.join(lines[1:5])}"
+    return lines[0]
+
+
+def _named(node: Node) -> str:
+    """Return a name for people: hosts can have several nodes."""
+    return f"{node.host} ({node.node_id[:8]})"
+
+
+def _answer(started: _Started, columns: dict[str, Any]) -> Answer:
+    place = {"host": started.node.host, "node_id": started.node.node_id, "ray": ray.__version__}
+    return Answer(trial=started.trial, node=started.node, columns={**place, **columns})
+
+
+def _plain(error: BaseException) -> str:
+    """Return what Ray says, without its colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
 
 
 def _columns(reference: ray.ObjectRef[dict[str, Any]]) -> dict[str, Any]:
@@ -180,7 +342,7 @@ def _columns(reference: ray.ObjectRef[dict[str, Any]]) -> dict[str, Any]:
         return {
             "status": _status(error),
             "error_type": type(error).__name__,
-            "error_message": re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()[-4_000:],  # Ray colours its text
+            "error_message": _plain(error)[-4_000:],
         }
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from runner import process
 from runner.environment import usable_cores
-from runner.executor import Answer, Node
-from sweeps.target import Target
+from runner.executor import Answer, Need, Node
 from sweeps.trial import Trial
 
 
@@ -25,7 +24,7 @@ class Local:
         """Return this machine."""
         return [self._node]
 
-    def ask_for(self, targets: Iterable[Target]) -> bool:
+    def ask_for(self, needs: Sequence[Need]) -> bool:
         """There is nobody to ask."""
         return False
 

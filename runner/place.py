@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from runner.executor import Executor
-from sweeps.target import Target
+from runner.executor import Executor, Need
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,15 +27,19 @@ class Place:
     sentence: str
     wait_s: float = 0.0
 
-    def open(self, *, accelerators: int, source: str | None) -> Executor:
+    def open(
+        self, *, accelerators: int, source: str | None, verbose: bool = False, tell: Callable[[str], None] = print
+    ) -> Executor:
         """Connect, or start what has to be started.
 
         Args:
             accelerators: How many this machine has; a cluster knows for itself.
             source: Text of the user's own workload file.
+            verbose: Whether Ray's own messages are shown.
+            tell: Hears what is odd about the nodes of a cluster.
 
         Raises:
-            ClusterError: There is no reaching it.
+            ClusterError: There is no reaching it, or its nodes do not go with this program.
         """
         if self.kind == "local":
             from runner.local import Local
@@ -44,7 +47,17 @@ class Place:
             return Local(accelerators=accelerators, source=source)
         from runner.cluster import Cluster
 
-        return Cluster(self.address, accelerators=accelerators, source=source)
+        cluster = Cluster(self.address, accelerators=accelerators, source=source, verbose=verbose)
+        if self.kind == "cluster":
+            from runner.preflight import check, look
+
+            try:
+                for warning in check(cluster.inspect(), look()):
+                    tell(warning)
+            except BaseException:
+                cluster.close()
+                raise
+        return cluster
 
 
 def choose_place(address: str | None, *, local: bool, environment: Mapping[str, str] = os.environ) -> Place:
@@ -76,15 +89,22 @@ def choose_place(address: str | None, *, local: bool, environment: Mapping[str, 
     )
 
 
-def has_accelerator(executor: Executor, wait_s: float) -> bool:
-    """Whether a cluster has a node with an accelerator, or gets one within some seconds of being asked for it."""
+def has_accelerator(executor: Executor, wait_s: float | None) -> bool:
+    """Whether a cluster has a node with an accelerator, or gets one within some seconds of being asked for it.
+
+    Args:
+        executor: The cluster.
+        wait_s: How long to wait for one; None does not ask either.
+    """
     asked = False
+    if wait_s is None:
+        return any(node.accelerators for node in executor.nodes())
     until = time.monotonic() + wait_s
     while True:
         if any(node.accelerators for node in executor.nodes()):
             return True
         if not asked:
-            asked = executor.ask_for([Target(name="gpu", device="gpu")])
+            asked = executor.ask_for([Need(accelerator=True)])
         if not asked or time.monotonic() >= until:
             return False
         time.sleep(1.0)

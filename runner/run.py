@@ -17,7 +17,7 @@ from typing import Any
 
 from runner.ceilings import Ceilings
 from runner.common_fault import CommonFault
-from runner.executor import Answer, Executor, Node
+from runner.executor import HELD, Answer, Executor, Need, Node
 from runner.parity import difference, losses_of
 from runner.progress import Progress
 from runner.store import Store
@@ -138,7 +138,8 @@ class _Driver:
         self._store, self._executor, self._progress = store, executor, progress
         self._code_version, self._wait_s, self._absence, self._until = code_version, wait_s, absence, until
         self.ceilings, self._common_fault = Ceilings(axis), CommonFault()
-        self._queues: dict[bool, deque[_Job]] = {True: deque(), False: deque()}  # by: needs an accelerator
+        self._by_target = by_target
+        self._queues: defaultdict[Need, deque[_Job]] = defaultdict(deque)
         groups = [[trial] for pair in todo for trial in pair] if by_target else todo
         for place, trials in enumerate(groups):
             self._enqueue(_Job(place, trials, trials))
@@ -149,8 +150,9 @@ class _Driver:
         self._moved: set[int] = set()  # places of jobs that have been given to another node once
         self._busy: dict[str, _Job] = {}  # by node: what follows the trial that runs there
         self._is_in_trouble = False
+        self._told_of_held: set[str] = set()
         self._wait_until: float | None = None
-        self._gpu_nodes_do_cpu_work = not by_target
+        self._gpu_nodes_do_cpu_work = False  # in a sweep by target, until it is clear that no CPU machine comes
         self.ran = 0
 
     def drive(self) -> None:
@@ -160,8 +162,9 @@ class _Driver:
             self._again = defaultdict(
                 deque, {n.node_id: self._again[n.node_id] for n in nodes}
             )  # lost nodes lose theirs
+            self._tell_of_held(nodes)
             for node in nodes:
-                if node.node_id not in self._busy and (job := self._next_job(node)):
+                if node.node_id not in self._busy and not node.is_held and (job := self._next_job(node)):
                     self._begin(job, node)
             self._give_up_on_missing(nodes)
             answers = self._executor.wait(TICK_S)
@@ -182,8 +185,8 @@ class _Driver:
             why = "The time is up (--max-minutes): what runs is finished, and the same command runs the rest."
         else:
             return
-        for waiting in (*self._queues.values(), self._again):
-            waiting.clear()
+        self._queues.clear()
+        self._again.clear()
         self._progress.say(why)
 
     def _tell_of_trouble(self) -> None:
@@ -195,23 +198,34 @@ class _Driver:
                 f"{self._store.trouble}; {held}" if self._is_in_trouble else "The study can be written again."
             )
 
+    def _tell_of_held(self, nodes: list[Node]) -> None:
+        """Say once of a node that it is busy."""
+        for node in nodes:
+            if node.is_held and node.node_id not in self._told_of_held:
+                self._told_of_held.add(node.node_id)
+                self._progress.say(
+                    f"{node.host} is busy: another user has taken CPUs of it; it is used when they are free"
+                )
+
     def _enqueue(self, job: _Job, *, first: bool = False) -> None:
-        queue = self._queues[any(trial.target.needs_accelerator for trial in job.trials)]
+        queue = self._queues[self._need_of(job)]
         queue.appendleft(job) if first else queue.append(job)
 
+    def _need_of(self, job: _Job) -> Need:
+        return Need.of((trial.target for trial in job.trials), by_target=self._by_target)
+
     def _next_job(self, node: Node) -> _Job | None:
-        fitting = [queue for needs, queue in self._queues.items() if queue and self._fits(needs, node)]
+        fitting = [queue for need, queue in self._queues.items() if queue and self._fits(need, node)]
         first = min(fitting, key=lambda queue: queue[0].place, default=None)
         again = self._again[node.node_id]
         if again and (first is None or first[0].trials[0].pass_index > again[0].pass_index):
             return _Job(-1, [again.popleft()], [])
         return first.popleft() if first else None
 
-    def _fits(self, needs_accelerator: bool, node: Node) -> bool:
-        if needs_accelerator:
-            return node.accelerators >= 1
-        # A sweep by target asks what a CPU machine does: a GPU machine does that only where no other comes.
-        return not node.accelerators or self._gpu_nodes_do_cpu_work
+    def _fits(self, need: Need, node: Node) -> bool:
+        if need.off_accelerators and node.accelerators and not self._gpu_nodes_do_cpu_work:
+            return False
+        return node.has(need)
 
     def _begin(self, job: _Job, node: Node) -> None:
         """Begin the next trial of a job that is worth it; the node stays free if there is none."""
@@ -228,11 +242,14 @@ class _Driver:
 
     def _take(self, answer: Answer) -> None:
         self.ran += 1
-        self._keep(answer.trial, answer.columns)
+        is_lost = answer.columns["status"] == "node_lost" or answer.columns.get("error_type") == HELD
+        if is_lost and answer.trial.trial_id in self._answered:  # a repeat: the answer that there is stays
+            self._progress.skipped(answer.trial)
+        else:
+            self._keep(answer.trial, answer.columns)
         self._common_fault.note(answer.node.node_id, answer.columns)
         self._look_for_interference(answer)
         job = self._busy.pop(answer.node.node_id)
-        is_lost = answer.columns["status"] == "node_lost"
         if not is_lost:
             self._answered.add(answer.trial.trial_id)
         if not is_lost and (not job.trials or answer.node in self._executor.nodes()):
@@ -282,27 +299,27 @@ class _Driver:
 
     def _give_up_on_missing(self, nodes: list[Node]) -> None:
         """Deal with jobs that no node can serve: ask for nodes, wait, then say that they are unavailable."""
+        free = [node for node in nodes if not node.is_held]
         stuck = {
-            needs: queue
-            for needs, queue in self._queues.items()
-            if queue and not any(self._fits(needs, node) for node in nodes)
+            need: queue
+            for need, queue in self._queues.items()
+            if queue and not any(self._fits(need, node) for node in free)
         }
         if not stuck:
             self._wait_until = None
             return
-        targets = {trial.target.name: trial.target for queue in stuck.values() for job in queue for trial in job.trials}
         if self._wait_until is None:
-            waits = self._executor.ask_for(targets.values())
+            targets = {trial.target.name for queue in stuck.values() for job in queue for trial in job.trials}
+            waits = self._executor.ask_for(list(stuck))
             self._wait_until = time.monotonic() + (self._wait_s if waits else 0.0)
             if waits and self._wait_s:
-                self._progress.waiting(list(targets), self._wait_s)
+                self._progress.waiting(sorted(targets), self._wait_s)
         if time.monotonic() < self._wait_until:
             return
-        if False in stuck and nodes:  # there are GPU machines only
-            self._gpu_nodes_do_cpu_work = True
-            stuck.pop(False)
-        for queue in stuck.values():
-            while queue:
+        if free and not self._gpu_nodes_do_cpu_work and any(need.off_accelerators for need in stuck):
+            self._gpu_nodes_do_cpu_work = True  # there are GPU machines only
+        for need, queue in stuck.items():
+            while queue and not any(self._fits(need, node) for node in free):
                 self._split(queue.popleft(), nodes)
 
     def _split(self, job: _Job, nodes: list[Node]) -> None:
@@ -311,8 +328,8 @@ class _Driver:
             if trial.trial_id in self._answered:  # on a node that has gone since: better this answer than none
                 self._progress.skipped(trial)
                 continue
-            if any(node.serves(trial.target) for node in nodes):
-                self._queues[trial.target.needs_accelerator].append(_Job(job.place, [trial], [trial]))
+            if any(node.serves(trial.target) for node in nodes if not node.is_held):
+                self._enqueue(_Job(job.place, [trial], [trial]))
                 continue
             cause = self._cause(trial, nodes)
             if self._store.final(trial.trial_id)[::2] == ("unavailable", cause):
@@ -321,11 +338,15 @@ class _Driver:
                 self._keep(trial, {"status": "unavailable", "error_type": "NoNode", "error_message": cause})
 
     def _cause(self, trial: Trial, nodes: list[Node]) -> str:
+        target = trial.target
         if not nodes:
             return f"no node that runs trials came up within {self._wait_s:g} s"
-        if self._absence:
+        if held := sorted({node.host for node in nodes if node.serves(target)}):
+            return f"another user of the cluster has taken CPUs of {', '.join(held)}, for {self._wait_s:g} s and more"
+        if self._absence and not target.where:
             return self._absence
-        return f"none of the {len(nodes)} nodes declares a GPU, which {trial.target.name} needs"
+        need = Need.of([target], by_target=False)
+        return f"none of the {len(nodes)} nodes declares {need.told}, which {target.name} needs"
 
 
 def record_of(trial: Trial, columns: Mapping[str, Any], *, attempt: int, code_version: str) -> Record:

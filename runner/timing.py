@@ -99,6 +99,7 @@ def measure(
     clock: Clock = now_ns,
     when_warm: Callable[[], object] = lambda: None,
     cycle: int = 1,
+    waits: bool = True,
 ) -> Timing:
     """Time a training step.
 
@@ -110,6 +111,9 @@ def measure(
         when_warm: Called between the warm-up and the first timed block, and again where that block turns out too
             short to count: the place to read counters.
         cycle: Steps after which the work repeats, where steps are not all alike: each timed block holds whole cycles.
+        waits: False reads the clock at the end of a timed block without waiting, as wrong benchmarks do. A block is
+            then as short as can be, one cycle, for a device takes only so much work in advance; it is waited for
+            between blocks.
 
     Returns:
         The raw values; medians and intervals are derived where they are needed.
@@ -129,13 +133,13 @@ def measure(
                 losses[warm.steps] = _number(loss)
             recent = [*recent[-2:], block_s / count]
             per_block = _block_size(block_s / count, protocol, cycle)
-        per_block = _block_size(min(recent), protocol, cycle)
-        timed = _Blocks(step, synchronize, clock)
+        per_block = _block_size(min(recent), protocol, cycle) if waits else cycle
+        timed = _Blocks(step, synchronize, clock, waits=waits)
         values: list[float] = []
         when_warm()
         while not _is_enough(values, timed.seconds, protocol):
             block_s, _ = timed.run(per_block)
-            if not values and block_s < protocol.block_least_s:
+            if waits and not values and block_s < protocol.block_least_s:
                 per_block = max(per_block + cycle, _block_size(block_s / per_block, protocol, cycle))
                 warm.steps += timed.steps
                 warm.seconds += timed.seconds
@@ -165,9 +169,15 @@ class _Blocks:
     """Runs blocks of steps and adds up what they took."""
 
     def __init__(
-        self, step: Callable[[], object], synchronize: Callable[[], None], clock: Clock, *, steps: int = 0
+        self,
+        step: Callable[[], object],
+        synchronize: Callable[[], None],
+        clock: Clock,
+        *,
+        steps: int = 0,
+        waits: bool = True,
     ) -> None:
-        self._step, self._synchronize, self._clock = step, synchronize, clock
+        self._step, self._synchronize, self._clock, self._waits = step, synchronize, clock, waits
         self.steps = steps
         self.seconds = 0.0
 
@@ -178,7 +188,8 @@ class _Blocks:
         start = clock()
         for _ in range(count):
             loss = step()
-        self._synchronize()
+        if self._waits:
+            self._synchronize()
         seconds = (clock() - start) / 1e9
         self.steps += count
         self.seconds += seconds

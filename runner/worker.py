@@ -159,21 +159,17 @@ def _measure(request: Mapping[str, Any], device: Device, workload: Workload, evi
         device.synchronize()
         evidence.before()
 
-    waits = request["target"]["wait"] and request["rung"] != UNWAITED
     measured = timing.measure(
         workload.step,
-        device.synchronize if waits else _do_not_wait,
+        device.synchronize,
         protocol=timing.ACCELERATOR if device.is_accelerator else timing.CPU,
         when_warm=when_warm,
         cycle=getattr(workload, "steps_per_cycle", 1),
+        waits=request["target"]["wait"] and request["rung"] != UNWAITED,
     )
     device.synchronize()
     evidence.after()
     return measured
-
-
-def _do_not_wait() -> None:
-    """Stand in for waiting, as benchmarks do that take giving the work away for doing it."""
 
 
 def _check_nothing_has_changed(workload: Workload, found: Mapping[str, Any]) -> None:

@@ -36,7 +36,7 @@ CONCLUSIONS = frozenset(
     {
         *("machine", "verdict", "direction", "estimate", "low", "high", "bracket_low", "bracket_high"),
         *("pairs", "changes", "reasons", "state", "strong", "known_sign"),
-        *("log_ratio", "log_ratio_low", "log_ratio_high"),
+        *("log_ratio", "log_ratio_low", "log_ratio_high", "contended"),
         *("baseline_s", "baseline_low_s", "baseline_high_s", "baseline_status"),
         *("challenger_s", "challenger_low_s", "challenger_high_s", "challenger_status"),
     }
@@ -64,7 +64,8 @@ class Sweep(BaseModel):
         margin: 0.1 asks from where the challenger is at least 10 % faster.
         passes: Replicates of every configuration.
         pairing: `same_node`: the targets of a pair run back to back on one node that serves them all.
-            `by_target`: each trial runs on any node that serves it, and its row is marked unpaired.
+            `by_target`: each trial runs on any node that serves it, and its row is marked unpaired; this is what
+            targets get that differ in `where` they run.
         deadline_s: Seconds after which a trial is stopped.
         explain: Whether some sizes are also measured without one thing after another: see `sweeps.ladder`.
         seed: Seed of weights, data and of the random order.
@@ -105,6 +106,16 @@ class Sweep(BaseModel):
                 value = dict(zip(("baseline", "challenger"), names, strict=False)) | value
         return value
 
+    @model_validator(mode="before")
+    @classmethod
+    def _pair_on_one_node(cls, value: Any) -> Any:
+        """Targets that run on nodes of different kinds cannot share one."""
+        if isinstance(value, dict) and isinstance(value.get("targets"), list):
+            places = [each.get("where") or {} if isinstance(each, dict) else {} for each in value["targets"]]
+            if any(place != places[0] for place in places):
+                value = {"pairing": "by_target"} | value
+        return value
+
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Self:
         self._check_targets()
@@ -130,6 +141,8 @@ class Sweep(BaseModel):
                 raise ValueError(f"{role}: {show(name)} is not one of the targets; {', '.join(names)}")
         if self.baseline == self.challenger:
             raise ValueError(f"challenger: {show(self.challenger)} is the baseline too; name another target")
+        if self.pairing == "same_node" and any(target.where != self.targets[0].where for target in self.targets):
+            raise ValueError("pairing: same_node is one node for all targets, but these differ in `where`; by_target")
         for role in ("baseline", "challenger"):
             if not self.target(getattr(self, role)).wait:
                 raise ValueError(

@@ -122,7 +122,7 @@ FAMILIES: Mapping[str, Family] = {
         twin="straight",
         twin_words="the branches",
     ),
-    "straight": Family(summary="the same values without an `if`: nothing is read on the host", parameters=_RESIDUAL),
+    "straight": Family(summary="the same layers without an `if`: nothing to decide", parameters=_RESIDUAL),
     "embedding": Family(
         summary="bags of embedded words: memory traffic, hardly any arithmetic",
         parameters={

@@ -22,6 +22,10 @@ SHORTHANDS: dict[str, dict[str, Any]] = {
 }
 LEGAL = f"one of {', '.join(SHORTHANDS)}, cpu-1, cpu-N, or a mapping such as {{name: half, device: cpu, threads: 8}}"
 MOST_THREADS = 9999
+#: What the value of a label can be, as Ray takes it.
+LABEL = r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
+#: A label may have a prefix, as in `ray.io/market-type`.
+LABEL_NAME = re.compile(r"([A-Za-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
 
 class Target(BaseModel):
@@ -36,6 +40,8 @@ class Target(BaseModel):
         precision: `ieee`, or `tf32`, with which CUDA multiplies matrices in fewer bits.
         wait_policy: What idle CPU threads do (OMP_WAIT_POLICY): `passive` sleeps, `active` spins, `default` spins for a
             while.
+        where: Labels that a node must have; `accelerator_type` is Ray's name of the accelerator, such as `A10G`. Empty
+            for any node that has the device.
         wait: False times without waiting for the device, as wrong benchmarks do. Such a target shows what they see and
             can be neither baseline nor challenger.
     """
@@ -52,6 +58,9 @@ class Target(BaseModel):
     wait_policy: Literal["default", "passive", "active"] = Field(
         default="default", description="default, passive or active"
     )
+    where: dict[str, Annotated[str, Field(strict=True, pattern=LABEL)]] = Field(
+        default={}, description="a mapping of node labels to texts, such as {pool: big, accelerator_type: A10G}"
+    )
     wait: bool = Field(default=True, strict=True, description="true or false")
 
     @model_validator(mode="before")
@@ -66,6 +75,9 @@ class Target(BaseModel):
             for key, value in (("mode", "cudagraph"), ("precision", "tf32")):
                 if getattr(self, key) == value:
                     raise ValueError(f"{key}: {value} is something that a CPU does not have; only an accelerator does")
+        for label in self.where:
+            if not LABEL_NAME.fullmatch(label):
+                raise ValueError(f"where: {show(label)} cannot be a label of a node; letters, digits and any of _ . -")
         return self
 
     @property

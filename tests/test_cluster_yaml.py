@@ -1,4 +1,4 @@
-"""cluster.yaml: valid for Ray without asking AWS, and right where Ray's validation does not look."""
+"""The two cluster files: valid for Ray without asking anybody, and right where its validation does not look."""
 
 import json
 import re
@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 from ray.autoscaler._private.util import prepare_config, validate_config
+from ray.autoscaler.v2.instance_manager.config import NodeTypeConfig
+from ray.autoscaler.v2.scheduler import ResourceDemandScheduler, SchedulingRequest
+from ray.core.generated import autoscaler_pb2, common_pb2
+
+from runner.cluster import POOL
 
 PROJECT = Path(__file__).parents[1]
 
@@ -21,9 +26,17 @@ def cluster():
 
 
 @pytest.fixture
-def prepared(cluster, monkeypatch):
-    monkeypatch.chdir(PROJECT)
-    return prepare_config(cluster)
+def local():
+    return yaml.safe_load((PROJECT / "cluster-local.yaml").read_text())
+
+
+@pytest.fixture
+def either(request, cluster, local):
+    return {"cluster.yaml": cluster, "cluster-local.yaml": local}[request.param]
+
+
+FILES = ("cluster.yaml", "cluster-local.yaml")
+each_file = pytest.mark.parametrize("either", FILES, indirect=True)
 
 
 def every_command(cluster):
@@ -34,8 +47,12 @@ def ray_starts(cluster):
     return [command for command in every_command(cluster) if "ray start" in command]
 
 
-def test_ray_finds_it_valid(prepared):
-    validate_config(prepared)
+@each_file
+def test_ray_finds_it_valid(either, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.chdir(PROJECT)
+    validate_config(prepare_config(either))
 
 
 def test_head_runs_no_trials_and_workers_declare_what_they_have(cluster):
@@ -68,23 +85,52 @@ def test_node_config_has_no_slip(cluster):
         assert set(node["node_config"]) <= known
 
 
-def test_every_mounted_source_exists_and_every_room_is_mounted(cluster):
-    for source in cluster["file_mounts"].values():
+@each_file
+def test_every_mounted_source_exists_and_every_room_is_mounted(either):
+    for source in either["file_mounts"].values():
         assert (PROJECT / source).exists(), source
     rooms = {path.parent.name for path in PROJECT.glob("*/__init__.py")}
-    assert rooms <= set(cluster["file_mounts"].values())
+    assert rooms <= set(either["file_mounts"].values())
 
 
-def test_commands_find_what_the_mounts_bring(cluster):
-    homes = {mount.rpartition("/")[0] for mount in cluster["file_mounts"]}
+@each_file
+def test_commands_find_what_the_mounts_bring(either):
+    homes = {mount.rpartition("/")[0] for mount in either["file_mounts"]}
     assert homes == {"~/crossover"}
-    setup = "\n".join(cluster["setup_commands"])
+    setup = "\n".join(either["setup_commands"])
     assert 'SWEEP_HOME="$HOME/crossover"' in setup
-    assert set(re.findall(r"~/crossover/\S+", setup)) <= set(cluster["file_mounts"])
+    assert set(re.findall(r"~/crossover/\S+", setup)) <= set(either["file_mounts"])
 
 
-def test_every_ray_start_frees_the_threads_and_settles_the_tokens(cluster):
-    starts = ray_starts(cluster)
+def test_both_files_bring_the_same(cluster, local):
+    for key in ("cluster_name", "file_mounts", "rsync_exclude"):
+        assert cluster[key] == local[key]
+    assert cluster["setup_commands"][1:] == local["setup_commands"][1:]
+    assert cluster["worker_start_ray_commands"] == local["worker_start_ray_commands"]
+
+
+def test_machines_one_has_are_all_used_and_the_head_runs_no_trials(local):
+    assert local["min_workers"] == local["max_workers"] == len(local["provider"]["worker_ips"])
+    (head,) = [command for command in ray_starts(local) if "--head" in command]
+    assert "--num-cpus=0 " in head
+
+
+def test_what_is_to_be_filled_in_is_marked(local):
+    lines = (PROJECT / "cluster-local.yaml").read_text().splitlines()
+    marked = {line.split(":")[0].strip() for line in lines if "# HERE" in line}
+    assert marked == {*local["provider"], *local["auth"]} - {"type"}
+
+
+def test_pools_can_be_told_apart_by_label(cluster):
+    """`runner.cluster` asks for CPU trials of a sweep by target with `pool: !gpu`."""
+    for name, node in cluster["available_node_types"].items():
+        if name != cluster["head_node_type"]:
+            assert node["labels"] == {POOL: "gpu" if node["resources"].get("GPU") else "cpu"}
+
+
+@each_file
+def test_every_ray_start_frees_the_threads_and_settles_the_tokens(either):
+    starts = ray_starts(either)
     assert len(starts) == 2
     for start in starts:
         before = start.partition("ray start")[0]
@@ -92,17 +138,19 @@ def test_every_ray_start_frees_the_threads_and_settles_the_tokens(cluster):
         assert "export RAY_AUTH_MODE=disabled;" in before
 
 
-def test_only_the_head_hears_the_dashboard(cluster):
-    head = next(command for command in ray_starts(cluster) if "--head" in command)
+@each_file
+def test_only_the_head_hears_the_dashboard(either):
+    head = next(command for command in ray_starts(either) if "--head" in command)
     assert "--dashboard-host=127.0.0.1" in head
     assert "--disable-usage-stats" in head
 
 
-def test_no_command_loses_its_end_to_a_comment():
+@pytest.mark.parametrize("file", FILES)
+def test_no_command_loses_its_end_to_a_comment(file):
     # A plain scalar ends at ` #`; the composer's marks show what the file says, quoted or not.
     plain = [
         command.start_mark.line + 1
-        for key, commands in yaml.compose((PROJECT / "cluster.yaml").read_text()).value
+        for key, commands in yaml.compose((PROJECT / file).read_text()).value
         if key.value.endswith("_commands")
         for command in commands.value
         if command.style is None
@@ -130,3 +178,39 @@ def test_the_head_asks_for_workers_with_the_image_it_runs(cluster, tmp_path):
     subprocess.run(["bash", "-c", command], env=environment, check=True)
     images = [node["node_config"].pop("ImageId") for node in json.loads(asked.read_text()).values()]
     assert images == ["ami-0123"] * 3
+
+
+@pytest.mark.parametrize(
+    ("resources", "operator", "pools"),
+    [
+        ({"CPU": 1}, common_pb2.LABEL_OPERATOR_NOT_IN, ["cpu_pool"]),  # a CPU trial of a sweep by target
+        ({"CPU": 1}, common_pb2.LABEL_OPERATOR_IN, ["gpu_pool"]),  # where: {pool: gpu}
+        ({"CPU": 1, "GPU": 1}, None, ["gpu_pool"]),
+        ({"CPU": 1}, None, ["cpu_pool"]),
+    ],
+)
+def test_ray_starts_the_pool_that_is_asked_for(cluster, resources, operator, pools):
+    """The part of Ray's autoscaler that decides, without AWS behind it."""
+    types = {
+        name: NodeTypeConfig(
+            name=name,
+            min_worker_nodes=0,
+            max_worker_nodes=node.get("max_workers", 0),
+            resources=dict(node["resources"]),
+            labels=node.get("labels", {}),
+        )
+        for name, node in cluster["available_node_types"].items()
+    }
+    asked = {"label_key": POOL, "operator": operator, "label_values": ["gpu"]}
+    selector = [common_pb2.LabelSelector(label_constraints=[common_pb2.LabelSelectorConstraint(**asked)])]
+    bundle = autoscaler_pb2.ResourceRequest(
+        resources_bundle=resources, label_selectors=selector if operator is not None else []
+    )
+    counted = autoscaler_pb2.ResourceRequestByCount(request=bundle, count=1)
+    request = SchedulingRequest(
+        disable_launch_config_check=True,
+        node_type_configs=types,
+        max_num_nodes=cluster["max_workers"],
+        cluster_resource_constraints=[autoscaler_pb2.ClusterResourceConstraint(resource_requests=[counted])],
+    )
+    assert [each.instance_type for each in ResourceDemandScheduler(None).schedule(request).to_launch] == pools

@@ -13,14 +13,14 @@ class Branches(Residual):
     """`Residual` with an `if` in every layer."""
 
     def add(self, hidden: torch.Tensor, update: torch.Tensor) -> torch.Tensor:
-        """Add the update 1.5 times if that mean is positive, else 0.5 times; the host decides."""
+        """Add the update 1.5 times if the mean of the first row is positive, else 0.5 times; the host decides."""
         if hidden[0].detach().mean() > 0:  # read here: all that the device was given until now has to be done first
             return hidden + 1.5 * update
         return hidden + 0.5 * update
 
 
 class Branching(Straight):
-    """`straight` with its decisions taken in Python: as many operators, one of them a read."""
+    """`straight` with a decision in every layer: a mean, a comparison, and a read of the answer."""
 
     def __init__(
         self, *, seed: int, levers: Levers, features: int, width: int, depth: int, classes: int, batch_size: int
@@ -35,6 +35,7 @@ class Branching(Straight):
             batch_size=batch_size,
         )
         self.reads_inside = depth
+        self.plain_ops = (self.plain_ops or 0) + depth * 3
 
     def make_model(self) -> nn.Module:
         """Return the layers."""

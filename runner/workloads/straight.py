@@ -1,4 +1,4 @@
-"""The twin of `branching`: the same values by the same arithmetic, with nothing decided on the host."""
+"""The twin of `branching`: the same products of matrices, with nothing to decide."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runner.workloads.training import FIRST_LINEAR_OPS, LINEAR_OPS, LOSS_OPS, Tr
 
 
 class Residual(nn.Module):
-    """`depth` layers that each add to what passes, more where the mean of its first row is positive."""
+    """`depth` layers that each add to what passes."""
 
     def __init__(self, *, features: int, width: int, depth: int, classes: int) -> None:
         super().__init__()
@@ -27,13 +27,12 @@ class Residual(nn.Module):
         return scores
 
     def add(self, hidden: torch.Tensor, update: torch.Tensor) -> torch.Tensor:
-        """Add the update 1.5 times where that mean is positive, 0.5 times elsewhere; the device decides."""
-        gain = (hidden[0].detach().mean() > 0) + 0.5
-        return hidden + gain * update
+        """Add the update 1.5 times."""
+        return hidden + 1.5 * update
 
 
 class Straight(Training):
-    """A residual network that weighs what each layer adds by the sign of a mean."""
+    """A residual network that takes the first way of `branching` in every layer."""
 
     def __init__(
         self, *, seed: int, levers: Levers, features: int, width: int, depth: int, classes: int, batch_size: int
@@ -44,9 +43,8 @@ class Straight(Training):
         self.parameters = multiplied + (depth + 1) * width + classes
         self.flops_per_step = 6 * batch_size * multiplied - 2 * batch_size * features * width
         self.row_bytes = self.number_bytes * features
-        # A layer: tanh, scaling and adding, each with its gradient (of the addition: the sum of two ways); and the
-        # mean, its comparison, and what is made of the answer.
-        self.plain_ops = LOSS_OPS + FIRST_LINEAR_OPS + depth * (LINEAR_OPS + 3 * 2 + 3) + LINEAR_OPS
+        # A layer: tanh, scaling and adding, each with its gradient (of the addition: the sum of two ways).
+        self.plain_ops = LOSS_OPS + FIRST_LINEAR_OPS + depth * (LINEAR_OPS + 3 * 2) + LINEAR_OPS
 
     def draw_inputs(self, rows: int, draw: torch.Generator) -> torch.Tensor:
         """Return normal features."""

@@ -208,6 +208,22 @@ def test_disturbed_pairs_are_left_out_where_enough_are_clean():
     assert (row["pairs"], row["share"]) == (4, pytest.approx(0.4, abs=0.03))
 
 
+def test_what_was_disturbed_throughout_is_not_called_significant():
+    frame = ladder(CPU, target="cpu", passes=3).assign(interference="clean")
+    frame.loc[frame["rung"] == "preload", "interference"] = "contended"
+    parts = explain(frame, **ASKED)
+    row = row_of(parts, "cpu", "loader")
+    assert (row["contended"], row["significant"]) == (3, False)
+    assert row["share_low"] > 0, "though its interval excludes 0"
+    assert row["sentence"].startswith(
+        "On cpu at batch_size 32 the loader cannot be told from what else used the machine meanwhile (95 % interval "
+    )
+    told = headlines(parts)
+    (sentence,) = told
+    assert sentence.startswith("Something else used the machine meanwhile, so these cannot be told; measure again: ")
+    assert sentence.endswith(": loader (cpu) and reading the loss (cpu).")
+
+
 def test_small_shares_keep_two_digits_and_ends_are_never_rounded_inwards():
     assert [share(value) for value in (0.412, 0.0312, 0.00123, 0.0)] == ["41", "3.1", "0.12", "0"]
     assert (share(0.4149, -1), share(0.4101, 1), share(-0.0312, -1)) == ("41", "42", "-3.2")

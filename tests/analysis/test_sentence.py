@@ -120,8 +120,8 @@ def test_many_changes_are_counted():
         for place in range(7)
     ]
     assert told("several", "bcbcbc", changes=turns) == (
-        "Whether gpu trains this mlp model faster changes 7 times between batch_size 1 and 65: there is no one size from "
-        "which on it does."
+        "Whether gpu trains this mlp model faster changes 7 times between batch_size 1 and 65: there is no one size "
+        "from which on it does."
     )
 
 

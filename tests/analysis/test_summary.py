@@ -8,7 +8,7 @@ from tests.analysis.synthetic import ASKED, SIZES, at_sizes, chosen, falling, ma
 
 COLUMNS = [
     *("size", "baseline_s", "baseline_low_s", "baseline_high_s", "challenger_s", "challenger_low_s"),
-    *("challenger_high_s", "pairs", "log_ratio", "log_ratio_low", "log_ratio_high", "state", "strong"),
+    *("challenger_high_s", "pairs", "contended", "log_ratio", "log_ratio_low", "log_ratio_high", "state", "strong"),
     *("known_sign", "baseline_status", "challenger_status"),
 ]
 

@@ -35,38 +35,30 @@ class Submitted:
 
 
 def on_pretend_machines(shipped, hosts):
-    """The shipped cluster.yaml with the hosts in place of AWS: same mounts, same set-up, same start commands.
+    """The shipped cluster-local.yaml with the hosts filled in: same mounts, same set-up, same start commands.
 
-    Left out is what needs the outside world: pip, and the head's look at its metadata. Added is what AWS knows of a
-    node by its type: its CPUs, and a GPU on one worker, by host name since provider `local` starts all workers
-    with one command. Ray's object store would take 30 % of the memory on each host, and the hosts share one memory.
+    Left out is pip, which needs the outside world. Added is what the hosts do not have of their own: a number of CPUs
+    and, on one worker, a GPU, by host name since all workers are started with one command. Ray's object store would
+    take 30 % of the memory on each host, and the hosts share one memory.
     """
+    workers = [hosts.address(CPU_WORKER), hosts.address(GPU_WORKER)]
     settings = {
-        "head_start_ray_commands": "--num-cpus=0",
+        "head_start_ray_commands": "",
         "worker_start_ray_commands": f"--num-cpus=2 $([ $(hostname) = host{GPU_WORKER} ] && echo --num-gpus=1)",
     }
     commands = {
         key: [
             f"{command} --object-store-memory=200000000 {flags}" if "ray start" in command else command
             for command in shipped[key]
-            if "$metadata" not in command
         ]
         for key, flags in settings.items()
     }
     return {
-        "cluster_name": shipped["cluster_name"],
-        "provider": {
-            "type": "local",
-            "head_ip": hosts.address(HEAD),
-            "worker_ips": [hosts.address(CPU_WORKER), hosts.address(GPU_WORKER)],
-        },
-        "auth": {"ssh_user": "root", "ssh_private_key": "~/.ssh/id_ed25519"},
-        "min_workers": 2,
-        "max_workers": 2,
-        "file_mounts": shipped["file_mounts"],
-        "rsync_exclude": shipped["rsync_exclude"],
-        "setup_commands": [command for command in shipped["setup_commands"] if "pip install" not in command],
+        **shipped,
         **commands,
+        "provider": {"type": "local", "head_ip": hosts.address(HEAD), "worker_ips": workers},
+        "auth": {**shipped["auth"], "ssh_user": "root"},
+        "setup_commands": [command for command in shipped["setup_commands"] if "pip install" not in command],
     }
 
 
@@ -79,7 +71,7 @@ def submitted(hosts):
          f"{PROJECT}/", f"{clone}/"],
         check=True,
     )  # fmt: skip
-    shipped = yaml.safe_load((PROJECT / "cluster.yaml").read_text())
+    shipped = yaml.safe_load((PROJECT / "cluster-local.yaml").read_text())
     (clone / "cluster.yaml").write_text(yaml.safe_dump(on_pretend_machines(shipped, hosts)))
 
     def on_laptop(command, timeout_s):

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from runner.environment import machine, usable_cores
+from runner.executor import Need
 from runner.run import record_of
 from sweeps.target import Target
 from tests.runner.asking import is_alive, make_trial
@@ -47,7 +48,7 @@ class ExecutorContract:
         assert executor.wait(600.0) == []
 
     def test_there_is_nobody_to_ask_for_machines(self, executor):
-        assert executor.ask_for([Target(name="gpu", device="gpu")]) is False
+        assert executor.ask_for([Need(accelerator=True)]) is False
 
     def test_a_trial_is_answered_with_columns_of_a_record(self, executor):
         answer = answer_to(executor, make_trial(target="cpu-1"))

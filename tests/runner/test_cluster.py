@@ -122,15 +122,17 @@ def test_a_gpu_trial_asks_for_one_gpu_and_all_cpus(executor, monkeypatch):
     assert all(not each["scheduling_strategy"].soft for each in given)
 
 
-def test_a_gpu_trial_keeps_what_ray_lets_it_see(monkeypatch):
+def test_a_gpu_trial_keeps_what_ray_lets_it_see(monkeypatch, tmp_path):
     """The one thing that a trial takes over from the environment of the Ray worker."""
+    monkeypatch.chdir(tmp_path)  # the task goes elsewhere
+    run_trial, _ = cluster._tasks(str(cluster.ROOT))
     seen = []
     monkeypatch.setattr(process, "attend", lambda request, **given: seen.append(given) or {})
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    cluster._task(None)({}, 4)
+    run_trial({}, 4)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    cluster._task(None)({}, 4)
+    run_trial({}, 4)
     assert seen == [
         {"declared_cpus": 4, "environment": {"CUDA_VISIBLE_DEVICES": "3"}},
         {"declared_cpus": 4, "environment": {}},
@@ -224,6 +226,7 @@ def test_ray_that_ends_the_process_is_an_error_like_any_other(monkeypatch):
         raise SystemExit(15)
 
     monkeypatch.setattr(ray, "init", end)
+    monkeypatch.setattr(cluster, "_reach", lambda address: None)
     with pytest.raises(ClusterError, match="cannot connect to Ray at auto: no answer"):
         Cluster("auto")
 

@@ -67,8 +67,8 @@ class Growing:
             self.up.append(Node(node_id=name, host=name, cpus=1, accelerators=self.coming.pop(0)))
         return list(self.up)
 
-    def ask_for(self, targets):
-        self.asked.append([target.device for target in targets])
+    def ask_for(self, needs):
+        self.asked.append([need.told for need in needs])
         return self.waits
 
 
@@ -88,16 +88,23 @@ def test_an_accelerator_that_is_there_is_found_without_asking():
 def test_an_accelerator_is_asked_for_once_and_waited_for():
     executor = Growing(0, 0, 0, 1)
     assert has_accelerator(executor, 60.0)
-    assert executor.asked == [["gpu"]]
+    assert executor.asked == [["a GPU"]]
 
 
 def test_an_accelerator_that_comes_too_late():
     executor = Growing(0, 0, 0, 0, 0, 0, 1)
     assert not has_accelerator(executor, 3.0)
-    assert executor.asked == [["gpu"]]
+    assert executor.asked == [["a GPU"]]
 
 
 def test_nobody_to_ask_means_no_waiting():
     executor = Growing(0, 1, waits=False)
     assert not has_accelerator(executor, 1e9)
     assert len(executor.up) == 1
+
+
+def test_a_plan_asks_nobody_and_does_not_wait():
+    executor = Growing(0, 1)
+    assert not has_accelerator(executor, None)
+    assert has_accelerator(executor, None)
+    assert executor.asked == []

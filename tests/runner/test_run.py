@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from runner import run as driving
-from runner.executor import Answer, Node
+from runner.executor import HELD, Answer, Node
 from runner.progress import Progress
 from runner.run import open_trials, record_of, run, statuses
 from runner.store import Store
@@ -40,8 +40,8 @@ class Pretend:
         self.between(self)
         return list(self.up)
 
-    def ask_for(self, targets):
-        self.asked.append([target.name for target in targets])
+    def ask_for(self, needs):
+        self.asked.append([need.told for need in needs])
         return self.waits
 
     def start(self, trial, node):
@@ -378,7 +378,7 @@ def test_a_missing_gpu_node_is_asked_for_and_waited_for(folder):
     assert set(executor.of("gpu")) == {"g"}
     assert set(executor.of("cpu")) == {"c"}
     assert executor.of("cpu")[:10] == [name for _, name in executor.started[:10]]  # CPU trials did not wait
-    assert executor.asked == [["gpu"]]
+    assert executor.asked == [["a GPU"]]
     assert progress.waited == [(["gpu"], 600.0)]
 
 
@@ -451,7 +451,7 @@ def test_by_target_waits_for_a_cpu_machine(folder):
     executor = Pretend([node("g", accelerators=1)], waits=True, between=between)
     drive(folder, make_sweep(**BY_TARGET), executor, wait_s=600.0)
     assert set(executor.of("cpu")) == {"c"}
-    assert executor.asked == [["cpu"]]
+    assert executor.asked == [["CPUs"]]
 
 
 def test_by_target_uses_a_gpu_machine_for_cpu_trials_where_there_is_no_other(folder):
@@ -669,3 +669,88 @@ def test_what_was_to_be_repeated_on_a_lost_node_is_left_as_it_is(folder):
     )
     drive(folder, sweep, executor)
     assert Counter(trial.trial_id for trial, _ in executor.started)[first] == 1
+
+
+def labelled(name, **labels):
+    return Node(node_id=name, host=f"host-{name}", cpus=4, accelerators=0, labels=labels)
+
+
+WHERE = [
+    {"name": "small", "device": "cpu", "where": {"size": "s"}},
+    {"name": "large", "device": "cpu", "where": {"size": "l", "zone": "z"}},
+]
+
+
+def test_targets_run_on_nodes_with_their_labels(folder):
+    executor = Pretend([labelled("a", size="s"), labelled("b", size="l", zone="z"), labelled("c", size="l")])
+    outcome, _ = drive(folder, make_sweep(**{**SIX, "targets": WHERE}), executor)
+    assert outcome.statuses == {"ok": 24}
+    assert (set(executor.of("small")), set(executor.of("large"))) == ({"a"}, {"b"})
+    assert not any(row["paired"] for row in rows(folder))
+
+
+def test_labels_that_no_node_has_are_asked_for_and_then_unavailable(folder):
+    executor = Pretend([labelled("a", size="s"), labelled("c", size="l")], waits=True)
+    outcome, _ = drive(folder, make_sweep(**{**SIX, "targets": WHERE}), executor, wait_s=0.02)
+    assert outcome.statuses == {"ok": 12, "unavailable": 12}
+    assert executor.asked == [["size: l, zone: z"]]
+    missing = {row["error_message"] for row in rows(folder) if row["status"] == "unavailable"}
+    assert missing == {"none of the 2 nodes declares size: l, zone: z, which large needs"}
+
+
+def busy(name):
+    return Node(node_id=name, host=f"host-{name}", cpus=4, accelerators=0, is_held=True)
+
+
+def test_a_node_that_somebody_else_uses_is_used_when_it_is_free(folder):
+    def between(executor):
+        if len(executor.started) == 6:
+            executor.up = [node("a"), node("b")]
+
+    executor = Pretend([node("a"), busy("b")], between=between)
+    outcome, _ = drive(folder, make_sweep(**SIX), executor)
+    assert outcome.statuses == {"ok": 24}
+    assert {name for _, name in executor.started[:6]} == {"a"}
+    assert {name for _, name in executor.started} == {"a", "b"}
+    assert (folder / "log.txt").read_text().count("host-b is busy") == 1
+
+
+def test_where_all_nodes_are_busy_the_wait_ends_with_that_reason(folder):
+    executor = Pretend([busy("b")], waits=True)
+    outcome, progress = drive(folder, make_sweep(**SIX), executor, wait_s=0.02)
+    assert (outcome.ran, outcome.statuses) == (0, {"unavailable": 24})
+    assert len(progress.waited) == 1
+    assert {row["error_message"] for row in rows(folder)} == {
+        "another user of the cluster has taken CPUs of host-b, for 0.02 s and more"
+    }
+
+
+def test_a_trial_that_never_began_is_given_to_another_node(folder):
+    class Taken(Pretend):
+        def wait(self, timeout_s):
+            answers = super().wait(timeout_s)
+            for answer in answers:
+                if answer.node.node_id == "a":
+                    answer.columns.update({"status": "unavailable", "error_type": HELD})
+                    self.up = [node("b"), busy("a")]
+            return answers
+
+    executor = Taken([node("a"), node("b")])
+    outcome, _ = drive(folder, make_sweep(**SIX), executor)
+    assert outcome.statuses == {"ok": 24}
+    assert [name for _, name in executor.started].count("a") == 1
+
+
+def test_a_repeat_that_is_lost_leaves_the_answer_that_there_is(folder):
+    sweep = make_sweep(passes=1)
+    first = sweep.pairs()[0][0].trial_id
+    seen = Counter()
+
+    def answer(trial, _):
+        seen[trial.trial_id] += 1
+        return ("disturbed" if seen[first] == 1 else "node_lost") if trial.trial_id == first else "ok"
+
+    outcome, _ = drive(folder, sweep, Pretend([node("a"), node("b")], answer))
+    assert seen[first] == 2
+    assert outcome.statuses == {"ok": 4}
+    assert [row["status"] for row in rows(folder) if row["trial_id"] == first] == ["ok"]

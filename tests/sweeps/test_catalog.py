@@ -14,6 +14,7 @@ def test_the_catalog_is_the_folder():
         "batch_size",
         "branching",
         "default",
+        "hardware",
         "lstm_fused",
         "lstm_loop",
         "optimizer",

@@ -133,3 +133,34 @@ def test_no_parameter_can_hide_a_column(name):
     for spelt in (name, name.upper()):
         with pytest.raises(ValueError, match="taken by a column"):
             sweep(axes={"batch_size": [2], spelt: [1]})
+
+
+SMALL = {"name": "small", "device": "cpu", "where": {"size": "s"}}
+
+
+@pytest.mark.parametrize(
+    ("targets", "pairing"),
+    [
+        ([SMALL, "cpu"], "by_target"),
+        ([SMALL, {**SMALL, "name": "large", "where": {"size": "l"}}], "by_target"),
+        ([SMALL, {**SMALL, "name": "one", "threads": 1}], "same_node"),
+        (["cpu-1", "cpu"], "same_node"),
+    ],
+)
+def test_targets_that_run_in_different_places_are_not_paired(targets, pairing):
+    asked = sweep(targets=targets)
+    assert asked.pairing == pairing
+    assert {trial.paired for pair in asked.pairs() for trial in pair} == {pairing == "same_node"}
+    assert Sweep.model_validate(asked.model_dump()) == asked
+
+
+def test_one_node_for_targets_that_run_in_different_places_is_refused(file):
+    with pytest.raises(
+        InputError, match=r"pairing: same_node is one node for all targets, but these differ in `where`"
+    ):
+        load(file("[cpu-1, cpu]", "[cpu-1, {name: a, device: cpu, where: {size: s}}]", more="pairing: same_node\n"))
+
+
+def test_a_label_that_cannot_be_is_told(file):
+    with pytest.raises(InputError, match=r"mine.yaml: targets.1.where: .* is not allowed; a mapping of node labels"):
+        load(file("[cpu-1, cpu]", "[cpu-1, {name: a, device: cpu, where: {size: 3}}]"))

@@ -86,3 +86,18 @@ def test_unknown_keys_and_devices_are_refused():
         Target.model_validate({"name": "a", "device": "cpu", "modes": "compile"})
     with pytest.raises(ValidationError):
         Target.model_validate({"name": "a", "device": "tpu"})
+
+
+def test_where_it_runs_is_part_of_what_it_means():
+    typed = Target(name="t4", device="gpu", where={"accelerator_type": "T4", "ray.io/market-type": "spot"})
+    assert typed.described == {"device": "gpu", "where": typed.where}
+    assert "where" not in Target.model_validate("gpu").described
+
+
+@pytest.mark.parametrize(
+    "where",
+    [{"size": 3}, {"size": ""}, {"size": "a b"}, {"size": "a\n"}, {"": "a"}, {"a b": "c"}, {"-a": "c"}, ["a"], "a"],
+)
+def test_labels_are_what_ray_takes(where):
+    with pytest.raises(ValidationError, match="where"):
+        Target(name="a", device="cpu", where=where)
