@@ -10,26 +10,7 @@ from sweeps.definition import MOST_TRIALS, Sweep
 from sweeps.errors import InputError
 from sweeps.record import COLUMNS
 from sweeps.sweep_file import load
-
-MINE = "name: mine\nworkload: mlp\naxes: {batch_size: [2, 4]}\ntargets: [cpu-1, cpu]\n"
-
-
-def sweep(**keys):
-    asked = {"name": "mine", "workload": "mlp", "axes": {"batch_size": [2, 4]}, "targets": ["cpu-1", "cpu"]}
-    return Sweep.model_validate(asked | keys)
-
-
-@pytest.fixture
-def file(tmp_path):
-    """Return a function that writes a sweep file, MINE with something replaced, and returns its path."""
-
-    def write(old="", new="", *, more="", text=None, raw=None):
-        assert old in MINE
-        path = tmp_path / "mine.yaml"
-        path.write_bytes(raw if raw is not None else ((text or MINE.replace(old, new)) + more).encode())
-        return str(path)
-
-    return write
+from tests.sweeps.asking import sweep
 
 
 def test_every_pass_visits_every_configuration_once_before_the_next_begins():

@@ -4,31 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeps.definition import Sweep
 from sweeps.errors import InputError
 from sweeps.sweep_file import join, load, read
 from sweeps.target import Target
-
-MINE = "name: mine\nworkload: mlp\naxes: {batch_size: [2, 4]}\ntargets: [cpu-1, cpu]\n"
-
-
-def sweep(**keys):
-    asked = {"name": "mine", "workload": "mlp", "axes": {"batch_size": [2, 4]}, "targets": ["cpu-1", "cpu"]}
-    return Sweep.model_validate(asked | keys)
-
-
-@pytest.fixture
-def file(tmp_path):
-    """Return a function that writes a sweep file, MINE with something replaced, and returns its path."""
-
-    def write(old="", new="", *, more="", text=None, raw=None):
-        assert old in MINE
-        path = tmp_path / "mine.yaml"
-        path.write_bytes(raw if raw is not None else ((text or MINE.replace(old, new)) + more).encode())
-        return str(path)
-
-    return write
-
+from tests.sweeps.asking import MINE, sweep
 
 # ------------------------------------------------------------------------------------------------------ reading
 
