@@ -164,7 +164,7 @@ class _Driver:
             )  # lost nodes lose theirs
             self._tell_of_held(nodes)
             for node in nodes:
-                if node.node_id not in self._busy and not node.is_held and (job := self._next_job(node)):
+                while node.node_id not in self._busy and not node.is_held and (job := self._next_job(node)):
                     self._begin(job, node)
             self._give_up_on_missing(nodes)
             answers = self._executor.wait(TICK_S)

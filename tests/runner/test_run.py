@@ -286,6 +286,16 @@ def test_what_is_larger_than_what_was_too_large_is_skipped(folder, status):
     assert outcome.ran == 24 - len(skipped)
 
 
+def test_skipping_takes_no_time(folder, monkeypatch):
+    """A skipped trial leaves its node free: the next one is looked for at once and not after a tick."""
+    drive(folder, make_sweep(axes={"batch_size": [1]}), Pretend([node("a")], lambda *_: "oom"))
+    pauses = []
+    monkeypatch.setattr(driving.time, "sleep", pauses.append)
+    outcome, _ = drive(folder, make_sweep(axes={"batch_size": list(range(1, 50))}), Pretend([node("a")]))
+    assert outcome.statuses == {"oom": 2, "skipped_larger": 96}
+    assert len(pauses) <= 1
+
+
 def test_what_was_too_large_in_an_earlier_run_counts_until_it_is_asked_again(folder):
     oom = lambda trial, _: "oom" if trial.target.name == "cpu" else "ok"  # noqa: E731
     drive(folder, make_sweep(axes={"batch_size": [2]}), Pretend([node("a")], oom))
