@@ -220,7 +220,7 @@ def _run(
 
             found += measure("Where the time goes", asked.ladder(sizes_to_explain(folder)))
         _sum_up(found, folder)
-    if report:
+    if report and any(found[status] for status in found if status):
         _report(folder)
     return 3 if any(found[status] for status in {*FAILED, ""}) else 0
 

@@ -169,6 +169,7 @@ class PartsPicture:
 
     title: str
     bars: tuple[Bar, ...]
+    hides_some: bool = False
 
 
 def gather(
@@ -268,7 +269,8 @@ def gather_parts(parts: pd.DataFrame, topic: Topic, label: str = "") -> PartsPic
             )
         )
     title = f"Where a step of {topic.trained} spends its time" + (f" ({label})" if label else "")
-    return PartsPicture(title=title, bars=tuple(bars))
+    below = parts.loc[parts["part"].isin(list(STACK)), "share"].lt(0).any()
+    return PartsPicture(title=title, bars=tuple(bars), hides_some=bool(below))
 
 
 def draw_parts(picture: PartsPicture) -> Figure:
@@ -293,13 +295,16 @@ def draw_parts(picture: PartsPicture) -> Figure:
             axes.text(max(left, 1.0) + 0.012, bar.place, bar.step, va="center", fontsize=9)
         handles = [drawn[part] for part in STACK if part in drawn]
         if not all(segment.clear for bar in picture.bars for segment in bar.segments):
-            handles.append(Patch(facecolor="white", edgecolor="0.4", hatch="////", label="not significant"))
+            handles.append(
+                Patch(facecolor="white", edgecolor="0.4", hatch="////", label="not significant, or disturbed")
+            )
         axes.set_yticks([bar.place for bar in picture.bars], [bar.label for bar in picture.bars])
         axes.set_ylim(last + 0.5, -0.5)
         axes.set_xlim(0, max([1.0, *(sum(segment.share for segment in bar.segments) for bar in picture.bars)]) * 1.1)
         axes.xaxis.set_major_locator(FixedLocator([0, 0.2, 0.4, 0.6, 0.8, 1]))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
-        axes.set_xlabel("share of a training step; to the right of each bar the time of the whole step")
+        hidden = ", and parts below 0 are not drawn" if picture.hides_some else ""
+        axes.set_xlabel(f"share of a training step; to the right of each bar the time of the whole step{hidden}")
         axes.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=12)
         sns.despine(ax=axes, left=True)
         axes.tick_params(left=False)

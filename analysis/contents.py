@@ -230,7 +230,7 @@ def _ladder(group: Group, study: Study) -> Ladder | None:
             "the other parts, and so not in the chart."
         )
     return Ladder(
-        sentences=tuple(headlines(parts)),
+        sentences=tuple(headlines(parts, study.sweep.workload)),
         rows=tuple(_part_row(row, study) for row in parts.to_dict("records")),
         notes=tuple(notes),
     )
@@ -247,8 +247,14 @@ def _part_row(row: Mapping[Any, Any], study: Study) -> PartRow:
         share_range=f"{share(row['share_low'], -1)} to {share(row['share_high'], 1)} %",
         cost=seconds(row["cost_s"]),
         cost_range=f"{seconds(costs[0])} to {seconds(costs[1])}",
-        significant="" if part in REMAINS else "yes" if row["significant"] else "no",
-        pairs=str(row["pairs"]),
+        significant=""
+        if part in REMAINS
+        else "disturbed"
+        if row["contended"]
+        else "yes"
+        if row["significant"]
+        else "no",
+        pairs=str(int(row["pairs"])),
     )
 
 
@@ -339,7 +345,7 @@ def _method(study: Study) -> tuple[Fact, ...]:
     facts = {
         "workload": workload,
         "fixed parameters": ", ".join(f"{name} = {shown(value)}" for name, value in fixed.items()) or "none",
-        **({"levers": _levers(study.frame, levers)} if levers else {}),
+        **({"levers": told} if (told := _levers(study.frame, levers)) else {}),
         **{f"axis {name}": listed([shown(v) for v in values], most=40) for name, values in sweep.axes.items()},
         "passes": f"{sweep.passes}; each visits every configuration once, in random order",
         "pairs": pairing,
@@ -380,14 +386,16 @@ def _targets(study: Study) -> tuple[Fact, ...]:
     roles = {study.sweep.baseline: "baseline", study.sweep.challenger: "challenger"}
     facts = []
     for target in study.sweep.targets:
-        ok = study.answered[(study.answered["target"] == target.name) & (study.answered["status"] == "ok")]
+        own = study.answered[study.answered["target"] == target.name]
+        ok = own[own["status"] == "ok"]
         asked = (
             f"device {target.device}, threads {target.threads}, mode {target.mode}, precision {target.precision}, "
             f"wait policy {target.wait_policy}" + ("" if target.wait else ", not waited for")
         )
         devices = listed(sorted(ok["device"].dropna().unique()))
         threads = _span(ok["threads_observed"])
-        used = f"; ran on {devices} with {threads} thread{'s' * (threads != '1')}" if len(ok) else "; no trial finished"
+        none = "; no trial is valid" if own["status"].eq("invalid").any() else "; no trial finished"
+        used = f"; ran on {devices} with {threads} thread{'s' * (threads != '1')}" if len(ok) else none
         role = f"{roles[target.name]}: " if target.name in roles else ""
         facts.append(Fact(label=target.name, value=f"{role}{asked}{used}"))
     return tuple(facts)

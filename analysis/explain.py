@@ -98,11 +98,12 @@ def explain(
     return table[columns]
 
 
-def headlines(parts: pd.DataFrame) -> list[str]:
+def headlines(parts: pd.DataFrame, workload: str = "") -> list[str]:
     """Return what a reader should know first: for each target the largest share of each part, the largest first.
 
     Args:
         parts: The rows of one group.
+        workload: The family; it names its twin.
 
     Returns:
         Sentences; then the parts that could not be told from what else used the machine, and those for which nothing
@@ -120,18 +121,24 @@ def headlines(parts: pd.DataFrame) -> list[str]:
         for target, part, contended in fewest.itertuples(index=False)
         if (target, part) not in known
     ]
+    undisturbed = "" if asked["contended"].eq(0).all() else " that was not disturbed"
     for words, is_disturbed in (
         ("Something else used the machine meanwhile, so these cannot be told; measure again", True),
-        ("Not significant at any size", False),
+        (f"Not significant at any size{undisturbed}", False),
     ):
         unclear: dict[str, list[str]] = {}
         for target, part, was_disturbed in others:
             if was_disturbed == is_disturbed:
                 unclear.setdefault(part, []).append(target)
-        named = [f"{PARTS[part][1]} ({', '.join(targets)})" for part, targets in unclear.items()]
+        named = [f"{_named(part, workload)} ({', '.join(targets)})" for part, targets in unclear.items()]
         if named:
             sentences.append(f"{words}: {listed(named)}.")
     return sentences
+
+
+def _named(part: str, workload: str) -> str:
+    family = FAMILIES.get(workload)
+    return family.twin_words if part == TWIN and family and family.twin else PARTS[part][1]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,6 +28,8 @@ SHORT_RUN = timedelta(minutes=10)
 SHORT_RUN_DRIFT = 0.02
 #: Trials of a pair that follow one another with a longer pause were not measured back to back.
 BACK_TO_BACK = timedelta(seconds=30)
+#: Ten ticks of a microsecond: blocks are timed, and a step is a part of one.
+SHORTEST_BLOCK_S = 1e-5
 #: Trials of one target and size that differ by more than this factor were not measured under the same conditions.
 UNSTEADY = 2.0
 
@@ -131,6 +133,7 @@ def load(place: Folder | Path | str) -> Study:
         .reset_index(drop=True)
     )
     final["rung"] = final["rung"].fillna(HEADLINE)
+    final["resolution_s"] = SHORTEST_BLOCK_S / final["steps_per_block"].astype("float64")
     frame = _with_machine(final[final["rung"] == HEADLINE].reset_index(drop=True), sweep)
     if frame.empty:
         raise StudyError(f"{folder}: no trial of a whole step has been recorded yet; run the sweep first")
@@ -232,9 +235,14 @@ def _doubts(final: pd.DataFrame, frame: pd.DataFrame, sweep: Sweep) -> list[str]
     doubts += _apart(final[final["rung"].isin([HEADLINE, UNWAITED])], sweep)
     doubts += _unsteady(frame, sweep)
     doubts += _other_work(frame)
+    doubts += _unknown_losses(frame, sweep)
     unasked = ~final["target"].isin([target.name for target in sweep.targets])
     for name in sweep.axes:
         unasked |= ~(final[name].isin(stored_values(sweep, name)) | final[name].isna())
+    for name, value in sweep.parameters.items():
+        if name in final:  # whole numbers and others are one number
+            kept = str(value).lower() if isinstance(value, bool) else value
+            unasked |= ~(final[name].eq(kept) | final[name].isna())
     if unasked.any():
         doubts.append(f"{int(unasked.sum())} trials are in the folder that its sweep.yaml does not ask for")
     return doubts
@@ -246,6 +254,16 @@ def stored_values(sweep: Sweep, axis: str) -> list[Value]:
     if any(isinstance(value, str) for value in stored):  # then the whole column is text
         return [str(value) for value in stored]
     return list(stored)
+
+
+def _unknown_losses(frame: pd.DataFrame, sweep: Sweep) -> list[str]:
+    """Return a doubt where nobody could look whether the targets do the same work."""
+    own = frame[frame["status"].eq("ok") & frame["target"].isin([sweep.baseline, sweep.challenger])]
+    unknown = sum("loss_step_1" in dict(reasons) for reasons in own["null_reasons"] if reasons is not None)
+    if not unknown:
+        return []
+    doubt = f"the steps of {unknown} trials return no loss, so whether the targets do the same work was not looked at"
+    return [doubt]
 
 
 def _apart(frame: pd.DataFrame, sweep: Sweep) -> list[str]:

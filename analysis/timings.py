@@ -121,6 +121,11 @@ class Reading:
             raise InputError(f"--resolution is {self.resolution_s:g}: it must be a number of seconds above 0")
         if self.axis in TAKEN or self.axis == self.target:
             raise InputError(f"--axis {show(self.axis)}: that name has a meaning of its own here; rename the column")
+        times = (*self.wide,) if self.wide else (self.rate or self.time,)
+        if {self.axis, self.per} & set(times) or len(set(times)) < len(times):
+            raise InputError(
+                f"--axis, --per and the columns of times ({', '.join(times)}) have to be different columns"
+            )
         taken = {self.axis: "the axis", self.target: "the column of targets"}
         for name in self.group_by:
             if name in taken:

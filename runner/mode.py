@@ -42,7 +42,7 @@ def is_in_mode(mode: str, workload: Any) -> bool:
 def _compile(workload: Any, device: torch.device, threads: int) -> None:
     if not isinstance(getattr(workload, "model", None), torch.nn.Module):
         raise DeviceUnavailable("mode compile needs a workload with a `model`, and this one has none")
-    if why := compiler.missing(device):
+    if why := getattr(workload, "cannot_compile", "") or compiler.missing(device):
         raise DeviceUnavailable(why)
     # Not `model.compile()`: torch 2.13 then leaves a model alone that consists of its own layers only. And kept
     # compilations are told apart by their options, so that code for another number of threads is not taken.

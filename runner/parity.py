@@ -53,7 +53,10 @@ def losses_of(row: Mapping[str, Any]) -> Losses:
 
 
 def difference(one: Losses, other: Losses) -> str:
-    """Say in a sentence at which step the losses differ by more than rounding can explain; empty if they do not."""
+    """Say at which step the losses differ by more than rounding can explain; empty if they do not.
+
+    The first line is for tables, the second tells more.
+    """
     allowed = _tolerances(one, other)
     for step in sorted(set(one.by_step) & set(other.by_step)):
         mine, theirs = one.by_step[step], other.by_step[step]
@@ -61,9 +64,11 @@ def difference(one: Losses, other: Losses) -> str:
             continue
         apart = abs(mine - theirs) / (max(abs(mine), abs(theirs)) or 1.0)
         if not apart <= allowed[step]:
+            by = "" if math.isnan(apart) else f"by {apart:.2g} of it, where rounding explains {allowed[step]:g}; "
             return (
-                f"its loss at step {step}, {mine:.7g}, differs from that of {other.target}, {theirs:.7g}, by "
-                f"{apart:.2g} of it (rounding explains {allowed[step]:g}): the two do not do the same work"
+                f"loss {mine:.7g} at step {step}, but {theirs:.7g} on {other.target}: they do not do the same work "
+                f"(or see compare_losses in docs/own-model.md)\n{by}if it is meant, such as by masks that the device "
+                "draws, set compare_losses = False on the workload"
             )
     return ""
 

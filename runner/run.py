@@ -30,8 +30,6 @@ from sweeps.trial import Trial
 TICK_S = 1.0
 #: After so many repeats in a row that were disturbed again, repeating only makes the sweep longer.
 MOST_IN_VAIN = 3
-#: How a workload of a user's says that its losses differ by design.
-OPT_OUT = "compare_losses = False"
 #: Columns that stay null in a row although nothing went wrong, and why.
 NULL_WITHOUT = {
     "cuda": "this torch is built without CUDA",
@@ -293,8 +291,7 @@ class _Driver:
         own = losses_of({**trial.parameters, **columns, "target": trial.target.name})
         for other in self._store.losses(trial.pair_id, trial.rung):
             if other.target != own.target and (text := difference(own, other)):
-                told = f"{text}; if that is meant, such as by masks drawn on the device, set {OPT_OUT} on the workload"
-                return {**columns, "status": "invalid", "error_type": "OtherWork", "error_message": told}
+                return {**columns, "status": "invalid", "error_type": "OtherWork", "error_message": text}
         return columns
 
     def _give_up_on_missing(self, nodes: list[Node]) -> None:

@@ -25,7 +25,7 @@ from sweeps.definition import Sweep
 from sweeps.errors import InputError, StudyError
 from sweeps.folder import UNFINISHED, Folder
 from sweeps.own import short_name
-from sweeps.record import COLUMNS, Record, schema, table
+from sweeps.record import COLUMNS, CONTINUED_SINCE, Record, schema, table
 from sweeps.study import SWEEP, TRIALS, read_records, read_sweep, reason
 from sweeps.sweep_file import join
 
@@ -169,6 +169,12 @@ def check(place: Folder | Path, sweep: Sweep) -> None:
             raise StudyError(
                 f"--out {folder}: holds another study, with {what} {there}, not {here}; choose another --out"
             )
+    versions = read_records(folder, ["schema_version"])[0].column("schema_version").to_pylist()
+    if old := min((version for version in versions if version < CONTINUED_SINCE), default=None):
+        raise StudyError(
+            f"--out {folder}: its rows are of schema {old}, which names trials in another way: it can be reported on "
+            f"(python -m analysis {folder}) but not continued; choose another --out"
+        )
     try:
         join(sweep, older)
     except InputError as error:

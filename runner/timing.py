@@ -80,7 +80,8 @@ class Timing:
         warmup_steps: Steps before them, the first step included.
         warmup_s: Seconds that these took.
         first_step_s: Seconds of the very first step, synchronised.
-        losses: Loss of the steps in `LOSS_STEPS` that the warm-up had time for, by step number from 1.
+        losses: Loss of the steps in `LOSS_STEPS` that the warm-up had time for, by step number from 1; none where a
+            step returns no number.
     """
 
     step_times_s: list[float]
@@ -119,7 +120,7 @@ def measure(
         The raw values; medians and intervals are derived where they are needed.
     """
     first_step_s, loss = _Blocks(step, synchronize, clock).run(1)
-    losses = {1: _number(loss)}
+    losses = _numbers({1: loss})
     warm = _Blocks(step, synchronize, clock, steps=1)  # the seconds of the first step must not use up the cap
     gc.collect()
     gc.disable()
@@ -130,7 +131,7 @@ def measure(
             count = min([per_block, *(n - warm.steps for n in LOSS_STEPS if n > warm.steps)])
             block_s, loss = warm.run(count)
             if warm.steps in LOSS_STEPS:
-                losses[warm.steps] = _number(loss)
+                losses |= _numbers({warm.steps: loss})
             recent = [*recent[-2:], block_s / count]
             per_block = _block_size(block_s / count, protocol, cycle)
         per_block = _block_size(min(recent), protocol, cycle) if waits else cycle
@@ -232,5 +233,7 @@ def half_width_of_median(values: list[float]) -> float:
     return math.expm1(_T_975[min(n - 1, len(_T_975)) - 1] * 1.2533 * (high - low) / 1.349 / math.sqrt(n))
 
 
-def _number(loss: object) -> float:
-    return float(loss.item()) if hasattr(loss, "item") else float("nan")
+def _numbers(losses: dict[int, object]) -> dict[int, float]:
+    """Read losses, by step; what is no number is left out."""
+    read = {number: loss.item() if hasattr(loss, "item") else loss for number, loss in losses.items()}
+    return {number: float(loss) for number, loss in read.items() if isinstance(loss, int | float)}

@@ -39,6 +39,10 @@ PROFILED_STEPS = 10
 PROFILED_S = 5.0
 
 
+#: Why there is no loss to compare; the report looks for it.
+NO_LOSS = "a step returns no number, so nobody can say whether the targets do the same work"
+
+
 class _Invalid(Exception):
     """The process is not what the trial asked for."""
 
@@ -191,7 +195,9 @@ def _say_of_timing(measured: timing.Timing, found: dict[str, Any]) -> None:
         "loss_step_1": measured.losses.get(1),
         "loss_step_10": measured.losses.get(10),
     }
-    if 10 not in measured.losses:
+    if 1 not in measured.losses:
+        found["null_reasons"] |= dict.fromkeys(("loss_step_1", "loss_step_10"), NO_LOSS)
+    elif 10 not in measured.losses:
         found["null_reasons"]["loss_step_10"] = "fewer than 10 steps fitted into the warm-up"
 
 

@@ -36,11 +36,13 @@ CONCLUSIONS = frozenset(
     {
         *("machine", "verdict", "direction", "estimate", "low", "high", "bracket_low", "bracket_high"),
         *("pairs", "changes", "reasons", "state", "strong", "known_sign"),
-        *("log_ratio", "log_ratio_low", "log_ratio_high", "contended"),
+        *("log_ratio", "log_ratio_low", "log_ratio_high", "contended", "resolution_s"),
         *("baseline_s", "baseline_low_s", "baseline_high_s", "baseline_status"),
         *("challenger_s", "challenger_low_s", "challenger_high_s", "challenger_status"),
     }
 )
+#: Keys of a target that are easily taken for parameters.
+TARGET_KEYS = ("mode", "precision", "wait_policy")
 #: Names that a parameter cannot have: all columns, of which SQL knows no upper case, and the seed.
 RESERVED = COLUMNS | CONCLUSIONS | {"seed"}
 
@@ -155,6 +157,10 @@ class Sweep(BaseModel):
             where = "axes" if name in self.axes else "parameters"
             if not name.isidentifier():
                 raise ValueError(f"{where}.{name}: is no name for a parameter; letters, digits and _")
+            if name.lower() in TARGET_KEYS:
+                raise ValueError(
+                    f"{where}.{name}: is a key of a target: targets: [cpu, {{name: mine, device: gpu, {name}: ...}}]"
+                )
             if name.lower() in RESERVED:
                 raise ValueError(f"{where}.{name}: the name is taken by a column of the results; choose another")
         if both := set(self.axes) & set(self.parameters):

@@ -138,9 +138,9 @@ FAMILIES: Mapping[str, Family] = {
         summary="a product of two matrices, nothing trained: does moving it to the device pay?",
         parameters={
             "size": Whole(default=512, meaning="m, n and k where they are not given"),
-            "m": Whole(meaning="rows of the first matrix and of the product"),
-            "n": Whole(meaning="columns of the second matrix and of the product"),
-            "k": Whole(meaning="columns of the first matrix, rows of the second"),
+            "m": Whole(like="size", meaning="rows of the first matrix and of the product"),
+            "n": Whole(like="size", meaning="columns of the second matrix and of the product"),
+            "k": Whole(like="size", meaning="columns of the first matrix, rows of the second"),
             "iterations": Whole(default=1, meaning="products of the same matrices a step"),
             "transfer": Choice(
                 meaning="copies: once a step, around all its products, or always, around each product",

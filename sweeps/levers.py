@@ -13,7 +13,7 @@ from sweeps.parameter import Choice, Flag, Number, Parameter, Rule, Value, Whole
 
 SCALARS: Mapping[str, Parameter] = {
     **{
-        name: Number(meaning="of the optimizer, as torch.optim documents it")
+        name: Number(meaning="of the optimizer, as torch.optim documents it", not_below_zero=name != "beta2_decay")
         for name in (
             *("weight_decay", "momentum", "dampening", "eps", "rho", "alpha", "lambd", "t0", "lr_decay"),
             *("initial_accumulator_value", "momentum_decay", "beta2_decay", "d"),
@@ -119,8 +119,10 @@ RULES = (
     ),
     Rule(
         parameter="nesterov",
-        holds=lambda values: not values.get("nesterov") or (values.get("momentum") or 0) > 0,
-        otherwise="nesterov needs a momentum above 0",
+        holds=lambda values: (
+            not values.get("nesterov") or (values.get("momentum", 0) > 0 and not values.get("dampening"))
+        ),
+        otherwise="nesterov needs a momentum above 0, and no dampening",
     ),
 )
 

@@ -20,12 +20,15 @@ class Parameter(ABC):
         default: Taken where the sweep does not say; None leaves it out.
         only_with: Another parameter and the value it has to have; with any other value this one is null.
         accelerator_only: Whether it means nothing on a CPU, where it is null.
+        like: Another parameter whose value it has where it is not given; that one in turn means nothing where all that
+            follow it are given.
     """
 
     meaning: str
     default: Value | None = None
     only_with: tuple[str, str] | None = None
     accelerator_only: bool = False
+    like: str | None = None
     arrow: ClassVar[str]
     """Type of its column, where no value tells."""
 
@@ -61,18 +64,20 @@ class Number(Parameter):
     """A number, whole or not."""
 
     above_zero: bool = False
+    not_below_zero: bool = False
     arrow: ClassVar[str] = "double"
 
     @property
     def legal(self) -> str:
         """What it can be, in words."""
-        return "a number above 0" if self.above_zero else "a number"
+        return "a number above 0" if self.above_zero else "a number >= 0" if self.not_below_zero else "a number"
 
     def read(self, value: Any) -> Value | None:
         """Return it as a float, so that 1 and 1.0 are one question."""
-        if isinstance(value, bool) or not isinstance(value, int | float) or (self.above_zero and value <= 0):
+        if isinstance(value, bool) or not isinstance(value, int | float):
             return None
-        return float(value)
+        too_low = (self.above_zero and value <= 0) or (self.not_below_zero and value < 0)
+        return None if too_low else float(value)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SCHEMA_VERSION = 2
+#: Rows of an older schema name their trials in another way: such a study can be reported on, not continued.
+CONTINUED_SINCE = 2
 LONGEST_LINE = 160
 
 STATUSES = (

@@ -71,10 +71,10 @@ class Target(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if not self.needs_accelerator:
+        if self.device in ("cpu", "mps"):
             for key, value in (("mode", "cudagraph"), ("precision", "tf32")):
                 if getattr(self, key) == value:
-                    raise ValueError(f"{key}: {value} is something that a CPU does not have; only an accelerator does")
+                    raise ValueError(f"{key}: {value} is something that {self.device} does not have; only CUDA does")
         for label in self.where:
             if not LABEL_NAME.fullmatch(label):
                 raise ValueError(f"where: {show(label)} cannot be a label of a node; letters, digits and any of _ . -")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sweeps.errors import InputError, did_you_mean, show
-from sweeps.families import FAMILIES, Family
-from sweeps.levers import optimizer_arguments
+from sweeps.families import FAMILIES
+from sweeps.levers import SCALARS, optimizer_arguments
 from sweeps.own import complete_own, is_own
 from sweeps.parameter import Parameter, Value, key_of
 
@@ -33,21 +33,12 @@ def complete(workload: str, given: Mapping[str, Value], axes: tuple[str, ...]) -
             + did_you_mean(workload, FAMILIES)
         )
     family = FAMILIES[workload]
-    known = {**family.parameters, **optimizer_arguments(_asked(family, given, "optimizer"))}
+    optimizer = given.get("optimizer", family.usual.get("optimizer"))
+    known = {**family.parameters, **optimizer_arguments(optimizer)}
     values: Configuration = {name: p.default for name, p in family.parameters.items()}
     for name, value in given.items():
-        where = key_of(name, axes)
-        if name not in known:
-            raise InputError(
-                f"{where}: {workload} has no such parameter; {', '.join(known)}." + did_you_mean(name, known)
-            )
-        read = known[name].read(value)
-        if read is None:
-            raise InputError(
-                f"{where}: {show(value)} is not allowed; {name} of {workload} is {known[name].legal}"
-                + (f" (write {value:.0f})" if isinstance(value, float) and value.is_integer() else "")
-            )
-        values[name] = read
+        values[name] = _read(name, value, workload, known, given, axes)
+    _follow(values, known, given, axes)
     if values.get("loader") == "resident" and "transfer" not in given:
         values["transfer"] = "resident"
     for rule in family.rules:
@@ -57,7 +48,8 @@ def complete(workload: str, given: Mapping[str, Value], axes: tuple[str, ...]) -
         if parameter.only_with and values[parameter.only_with[0]] != parameter.only_with[1]:
             if name in given:
                 needs, value = parameter.only_with
-                raise InputError(f"{key_of(name, axes)}: means something with {needs}: {value} only; leave it out")
+                where = key_of(name, axes)
+                raise InputError(f"{where}: means something with {needs}: {value} only; add that, or leave it out")
             values[name] = None
     return values
 
@@ -77,5 +69,47 @@ def accelerator_levers(workload: str) -> set[str]:
     return {name for name, parameter in known.items() if parameter.accelerator_only}
 
 
-def _asked(family: Family, given: Mapping[str, Value], name: str) -> Value | None:
-    return given.get(name, family.parameters[name].default if name in family.parameters else None)
+def _read(
+    name: str,
+    value: Value,
+    workload: str,
+    known: Mapping[str, Parameter],
+    given: Mapping[str, Value],
+    axes: tuple[str, ...],
+) -> Value:
+    """Return a given value as rows hold it.
+
+    Raises:
+        InputError: The workload has no such parameter, or it cannot have that value.
+    """
+    where = key_of(name, axes)
+    if name not in known and name in SCALARS and "optimizer" in known:
+        optimizer = given.get("optimizer", known["optimizer"].default)
+        takes = ", ".join(optimizer_arguments(optimizer)) or "none"
+        raise InputError(f"{where}: {optimizer} has no such argument; {takes}.")
+    if name not in known:
+        raise InputError(f"{where}: {workload} has no such parameter; {', '.join(known)}." + did_you_mean(name, known))
+    read = known[name].read(value)
+    if read is None:
+        raise InputError(
+            f"{where}: {show(value)} is not allowed; {name} of {workload} is {known[name].legal}"
+            + (f" (write {value:.0f})" if isinstance(value, float) and value.is_integer() else "")
+        )
+    return read
+
+
+def _follow(
+    values: Configuration, known: Mapping[str, Parameter], given: Mapping[str, Value], axes: tuple[str, ...]
+) -> None:
+    """Give parameters that are like another one its value.
+
+    Raises:
+        InputError: The other one is given although all of them are.
+    """
+    for leader in {parameter.like for parameter in known.values() if parameter.like}:
+        followers = [name for name, parameter in known.items() if parameter.like == leader]
+        if leader in given and all(name in given for name in followers):
+            raise InputError(
+                f"{key_of(leader, axes)}: means nothing where {', '.join(followers)} are given; leave it out"
+            )
+        values.update({name: values[leader] for name in followers if name not in given})

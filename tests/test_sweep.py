@@ -402,6 +402,15 @@ def test_an_interrupted_run_keeps_what_it_reported(place, number):
     assert reported <= {row["trial_id"] for row in rows(study)}
 
 
+def test_a_run_whose_time_is_up_at_once_has_nothing_to_report(run):
+    stopped = run("own.yaml", "--local", "--out", "no-time", "--max-minutes", "0")
+    assert (stopped.returncode, stopped.stderr) == (3, "")
+    assert stopped.stdout.splitlines()[-2:] == [
+        "The time is up (--max-minutes): what runs is finished, and the same command runs the rest.",
+        "4 trials: 4 not run.",
+    ]
+
+
 # ------------------------------------------------------------------------------------------------------ asking for help
 
 
@@ -415,6 +424,7 @@ def test_help_shows_what_exists_and_nothing_else(run):
     shown = run("--help", COLUMNS="200")
     assert shown.returncode == 0
     known = {"--out", "--set", "--targets", "--list", "--address", "--local", "--retry", "--wait", "--help"}
+    known |= {"--max-minutes", "--plan", "--verbose"}
     flags = set(re.findall(r"(?<![\w-])--[a-z-]+", shown.stdout))
     assert flags - {"--report", "--no-report"} == known
 

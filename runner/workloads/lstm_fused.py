@@ -27,6 +27,8 @@ class Fused(nn.Module):
 class LstmFused(Training):
     """Sequences of random features, classified by the last state of an LSTM."""
 
+    cannot_compile = "torch.compile leaves a model with torch's recurrent layers as it is written"
+
     def __init__(
         self, *, seed: int, levers: Levers, features: int, hidden: int, sequence: int, classes: int, batch_size: int
     ) -> None:

@@ -21,7 +21,8 @@ class Workload(Protocol):
     - `steps_per_cycle`: steps after which it is again where it was, where not every step does the same (it reads its
       loss in every tenth, say). Timed blocks then hold whole cycles.
     - `compare_losses = False`: the targets of a pair need not have the same losses (a mask that the device draws).
-    - `model`, the `torch.nn.Module` that is trained, after `prepare`: what mode compile compiles.
+    - `model`, the `torch.nn.Module` that is trained, after `prepare`: what mode compile compiles; and `cannot_compile`,
+      why that cannot be.
     - For mode cudagraph a step in two parts: `bring()` makes the next batch and copies it to the device, `train()` is
       the work of the device on what was brought and returns the loss, and `step` calls the one and then the other.
       After `use_static_inputs()`, called between `prepare` and the first step, every batch comes to lie in the same

@@ -326,7 +326,7 @@ def test_the_chart_of_parts_tells_shares_times_and_what_is_not_significant():
     assert [patch.get_x() for patch in axes.patches] == pytest.approx([0.0, 0.4, 0.42])
     assert {text.get_text() for text in axes.texts} == {"40 %", "58 %", "1.00 ms"}
     assert [label.get_text() for label in axes.get_yticklabels()] == ["batch_size 4, cpu"]
-    assert labels(figure) == ["loader", "reading the loss", "all the rest", "not significant"]
+    assert labels(figure) == ["loader", "reading the loss", "all the rest", "not significant, or disturbed"]
     assert "share of a training step" in axes.get_xlabel()
 
 

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis import load as loading
+from analysis.conclusion import conclude
 from analysis.load import MACHINE, load
 from sweeps.errors import StudyError
 
@@ -205,6 +206,30 @@ def test_rows_that_were_not_asked_are_told(make_study):
     text = (folder / "sweep.yaml").read_text()
     (folder / "sweep.yaml").write_text(text.replace("  - 4096\n", ""))
     assert "10 trials are in the folder that its sweep.yaml does not ask for" in load(folder).warnings
+
+
+def test_a_fixed_parameter_that_the_rows_do_not_have_is_told(make_study):
+    """Somebody has edited sweep.yaml, and the report would name a size that nothing was measured at."""
+    folder = make_study(parameters={"width": 256, "loader": "gather", "transfer": "pinned", "lr": 1})
+    assert not any("does not ask for" in warning for warning in load(folder).warnings)
+    text = (folder / "sweep.yaml").read_text()
+    (folder / "sweep.yaml").write_text(text.replace("width: 256", "width: 512"))
+    assert "60 trials are in the folder that its sweep.yaml does not ask for" in load(folder).warnings
+
+
+def test_a_step_of_a_microsecond_has_a_time_where_thousands_make_a_block(make_study):
+    quick = lambda trial: 2e-6 if trial.target.name == "cpu" else 4e-6  # noqa: E731
+    for steps, verdict in ((5_000, "always_baseline"), (1, "undetermined")):
+        folder = make_study(f"of-{steps}", time_of=quick, row=lambda *_, steps=steps: {"steps_per_block": steps})
+        (group,) = conclude(load(folder)).groups
+        assert group.crossover["verdict"] == verdict
+
+
+def test_losses_that_nobody_knows_are_told(make_study):
+    why = {"null_reasons": {"loss_step_1": "a step returns no number"}}
+    folder = make_study(row=lambda target, *_: why if target == "gpu" else {})
+    told = "the steps of 30 trials return no loss, so whether the targets do the same work was not looked at"
+    assert told in load(folder).warnings
 
 
 def test_a_sweep_of_minutes_gets_the_wider_allowance_for_drift(make_study):

@@ -297,7 +297,7 @@ def test_more_threads_are_not_faster(published):
 def test_rows_without_a_time_are_counted(published, capsys):
     asked = ["--axis", "size", "--target", "device", "--baseline", "cpu", "--challenger", "gpu"]
     assert main(["timings", str(published("gbm-perf.csv")), *asked, "--group-by", "kernel_or_model"]) == 0
-    assert "warning: 18 measurements without a value left out" in capsys.readouterr().err
+    assert "Warning: 18 measurements without a value left out" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------------------------- jvectorcuda: columns that moved

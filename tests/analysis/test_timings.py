@@ -545,3 +545,18 @@ def test_a_target_whose_time_knows_no_size_is_doubted(write):
     assert any(reason.startswith(doubt) for reason in conclude(read(write(HEADER, *rows)))["reasons"])
     rows[-1] = "1000,gpu,0.03"
     assert not any("whatever the size" in reason for reason in conclude(read(write(HEADER, *rows)))["reasons"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"wide": ("cpu_s", "cpu_s")},
+        {"wide": ("size", "gpu_s")},
+        {"time": "size"},
+        {"rate": "size"},
+        {"time": "seconds", "per": "seconds"},
+    ],
+)
+def test_one_column_is_not_two_things(options):
+    with pytest.raises(InputError, match="have to be different columns"):
+        Reading(**(ASKED | options))

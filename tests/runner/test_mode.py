@@ -13,12 +13,21 @@ from runner.devices import compiler
 from runner.devices.device import DeviceUnavailable
 from runner.mode import enter_mode, is_in_mode
 from runner.process import Nursery, answer_of
+from runner.workloads.lstm_fused import LstmFused
+from runner.workloads.lstm_loop import LstmLoop
 from sweeps.target import Target
 from tests.runner.asking import make_request
 
 CPU, CUDA, MPS = torch.device("cpu"), torch.device("cuda:0"), torch.device("mps")
 compiled = Target(name="cpu-compiled", device="cpu", threads=1, mode="compile")
 can_compile = pytest.mark.skipif(bool(compiler.missing(CPU)), reason=compiler.missing(CPU))
+
+
+def test_recurrent_layers_are_not_compiled_and_that_is_said():
+    workload = types.SimpleNamespace(model=torch.nn.Linear(1, 1), cannot_compile="recurrent layers stay as they are")
+    with pytest.raises(DeviceUnavailable, match="recurrent layers stay as they are"):
+        enter_mode("compile", workload, CPU, threads=1)
+    assert LstmLoop.cannot_compile == LstmFused.cannot_compile != ""
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def test_the_log_tells_all_with_times_and_is_added_to(log, trials):
         assert f" start {trial.trial_id} {trial.label}, on node-7\n" in text
         assert f" done {trial.trial_id} error Traceback" in text
     assert text.count("ValueError: 50 % of [nothing]\nand a second line\n") == 2
-    assert f" still unavailable {trials[2].trial_id} " in text
+    assert f" not run {trials[2].trial_id} " in text
     assert text.endswith(" 100 % [bold]plain[/]\n")
     stamped = [line for line in text.splitlines() if re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d{4} \w", line)]
     assert len(stamped) == 6

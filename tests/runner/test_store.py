@@ -1,6 +1,7 @@
 """The store: what was reported is on disk, what is on disk is whole, and a study holds one question."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -330,3 +331,10 @@ def test_a_study_whose_axis_gets_fractions_stays_one_table(folder, tmp_path):
     assert sorted(set(whole.column("size").to_pylist())) == [1.0, 1.5, 2.0, 3.5]
     assert {pq.read_schema(part).field("size").type for part in parts(folder)} == {pa.float64()}
     assert pq.read_schema(parts(folder)[0]).field("cpu_time_s").metadata[b"unit"] == b"s"
+
+
+def test_a_study_of_older_identities_is_not_continued(tmp_path):
+    """Its rows would be measured again beside themselves."""
+    old = shutil.copytree(ROOT / "tests" / "studies" / "schema-1", tmp_path / "old")
+    with pytest.raises(StudyError, match=r"its rows are of schema 1, .* can be reported on .* but not continued"):
+        check(old, read_sweep(old))

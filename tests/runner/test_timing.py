@@ -205,10 +205,15 @@ def test_garbage_collection_is_on_again_after_a_step_that_raises(fatal):
     assert gc.isenabled()
 
 
-def test_a_loss_without_a_number_is_not_a_number():
+@pytest.mark.parametrize(("loss", "known"), [(None, {}), ("2.5", {}), (2.5, {1: 2.5, 10: 2.5}), (3, {1: 3.0, 10: 3.0})])
+def test_a_loss_may_be_a_plain_number_and_nothing_else_is_one(loss, known):
     machine = Machine(0.003)
-    found = measure(lambda: machine.step() and None, machine.synchronize, clock=machine.clock)
-    assert math.isnan(found.losses[1])
+
+    def step():
+        machine.step()
+        return loss
+
+    assert measure(step, machine.synchronize, clock=machine.clock).losses == known
 
 
 def test_elapsed_time_holds_the_work_of_the_device():

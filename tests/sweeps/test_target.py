@@ -36,10 +36,11 @@ def test_what_a_target_means_beside_its_name(shorthand, means):
     assert Target.model_validate(shorthand).described == means
 
 
+@pytest.mark.parametrize("device", ["cpu", "mps"])
 @pytest.mark.parametrize("lever", [{"mode": "cudagraph"}, {"precision": "tf32"}])
-def test_what_a_cpu_does_not_have_is_refused(lever):
-    with pytest.raises(ValidationError, match=f"{next(iter(lever))}: .* only an accelerator"):
-        Target(name="a", device="cpu", **lever)
+def test_what_only_cuda_has_is_refused_elsewhere(lever, device):
+    with pytest.raises(ValidationError, match=f"{next(iter(lever))}: .* only CUDA does"):
+        Target(name="a", device=device, **lever)
     assert Target(name="a", device="gpu", **lever).described == {"device": "gpu", **lever}
 
 

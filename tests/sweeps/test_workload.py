@@ -47,10 +47,18 @@ def test_a_name_means_one_kind_of_thing_in_all_families():
         ("mlp", {"lr": True}, (), r"parameters\.lr: true is not allowed"),
         ("mlp", {"optimizer": "Adma"}, (), r'"Adma" is not allowed; optimizer of mlp is one of ASGD, .*SGD$'),
         ("mlp", {"optimizer": "LBFGS"}, (), r'"LBFGS" is not allowed'),
-        ("mlp", {"optimizer": "Adam", "momentum": 0.9}, (), r"parameters\.momentum: mlp has no such parameter; "),
+        (
+            "mlp",
+            {"optimizer": "Adam", "momentum": 0.9},
+            (),
+            r"parameters\.momentum: Adam has no such argument; weight",
+        ),
         ("mlp", {"fused": 1}, (), r"parameters\.fused: 1 is not allowed; fused of mlp is true or false"),
         ("mlp", {"fused": True, "foreach": True}, ("fused",), r"axes\.fused: an optimizer is either fused or foreach"),
         ("mlp", {"nesterov": True}, (), r"parameters\.nesterov: nesterov needs a momentum above 0"),
+        ("mlp", {"nesterov": True, "momentum": 0.9, "dampening": 0.5}, (), r"parameters\.nesterov: .* no dampening"),
+        ("mlp", {"weight_decay": -1}, (), r"parameters\.weight_decay: -1 is not allowed; .* is a number >= 0"),
+        ("gemm", {"size": 8, "m": 8, "n": 8, "k": 8}, ("size",), r"axes\.size: means nothing where m, n, k are given"),
         ("mlp", {"loader_workers": 2}, (), r"loader_workers: means something with loader: dataloader only"),
         ("mlp", {"sync_every": 2}, ("sync_every",), r"axes\.sync_every: means something with sync: every_step only"),
         ("mlp", {"loader": "resident", "transfer": "pinned"}, (), r"transfer: pinned cannot be with loader: resident"),
@@ -108,3 +116,8 @@ def test_what_means_nothing_on_a_cpu_is_null_there():
     assert on_device("mlp", asked, accelerator=True) == asked
     assert on_device("mlp", asked, accelerator=False) == asked | {"transfer": None}
     assert on_device("own.py:make", {"transfer": "mine"}, accelerator=False) == {"transfer": "mine"}
+
+
+def test_matrices_are_square_where_nobody_says_otherwise():
+    found = complete("gemm", {"size": 64, "n": 8}, ("size",))
+    assert {name: found[name] for name in ("size", "m", "n", "k")} == {"size": 64, "m": 64, "n": 8, "k": 64}
