@@ -303,7 +303,7 @@ def draw_parts(picture: PartsPicture) -> Figure:
         axes.set_xlim(0, max([1.0, *(sum(segment.share for segment in bar.segments) for bar in picture.bars)]) * 1.1)
         axes.xaxis.set_major_locator(FixedLocator([0, 0.2, 0.4, 0.6, 0.8, 1]))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
-        hidden = ", and parts below 0 are not drawn" if picture.hides_some else ""
+        hidden = "; parts below 0 are not drawn" if picture.hides_some else ""
         axes.set_xlabel(f"share of a training step; to the right of each bar the time of the whole step{hidden}")
         axes.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=12)
         sns.despine(ax=axes, left=True)
