@@ -313,10 +313,9 @@ def _refuse_equal(asked: Sweep) -> None:
 def _warn_of_other_code(kept: Store, source: str | None) -> str:
     """Return the version of the code that measures now, and tell of rows that another one has measured."""
     from runner.environment import code_version
-    from runner.store import code_versions
 
     version = code_version(source)
-    if others := code_versions(kept.folder) - {version}:
+    if others := kept.code_versions - {version}:
         print(
             f"Warning: older rows come from other measuring code ({', '.join(sorted(others))}): runner/ or the "
             "workload's own file has changed since. They are kept; another --out measures everything afresh.",

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.conclusion import PRACTICAL, Conclusion, Group
-from analysis.explain import PARTS, REMAINS, headlines
+from analysis.explain import REMAINS, headlines, name_of
 from analysis.load import SHORT_RUN_DRIFT, STATUS_WORDS, Study
 from analysis.rounding import NOTHING, listed, number, percent, seconds, share, shown
 from analysis.sentence import Topic, ratio, ratio_range
@@ -237,25 +237,26 @@ def _ladder(group: Group, study: Study) -> Ladder | None:
 
 
 def _part_row(row: Mapping[Any, Any], study: Study) -> PartRow:
-    part, family = str(row["part"]), FAMILIES.get(study.sweep.workload)
     costs = sorted((row["cost_low_s"], row["cost_high_s"]))
     return PartRow(
         size=shown(row[study.sweep.axis]),
         target=str(row["target"]),
-        part=family.twin_words if part == "twin" and family and family.twin else PARTS[part][1],
+        part=name_of(str(row["part"]), study.sweep.workload),
         share=f"{share(row['share'])} %",
         share_range=f"{share(row['share_low'], -1)} to {share(row['share_high'], 1)} %",
         cost=seconds(row["cost_s"]),
         cost_range=f"{seconds(costs[0])} to {seconds(costs[1])}",
-        significant=""
-        if part in REMAINS
-        else "disturbed"
-        if row["contended"]
-        else "yes"
-        if row["significant"]
-        else "no",
+        significant=_significance(row),
         pairs=str(int(row["pairs"])),
     )
+
+
+def _significance(row: Mapping[Any, Any]) -> str:
+    if row["part"] in REMAINS:
+        return ""
+    if row["contended"]:
+        return "disturbed"
+    return "yes" if row["significant"] else "no"
 
 
 def thresholds(group: Group) -> tuple[Fact, ...]:

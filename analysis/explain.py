@@ -130,13 +130,14 @@ def headlines(parts: pd.DataFrame, workload: str = "") -> list[str]:
         for target, part, was_disturbed in others:
             if was_disturbed == is_disturbed:
                 unclear.setdefault(part, []).append(target)
-        named = [f"{_named(part, workload)} ({', '.join(targets)})" for part, targets in unclear.items()]
+        named = [f"{name_of(part, workload)} ({', '.join(targets)})" for part, targets in unclear.items()]
         if named:
             sentences.append(f"{words}: {listed(named)}.")
     return sentences
 
 
-def _named(part: str, workload: str) -> str:
+def name_of(part: str, workload: str) -> str:
+    """Return what a part is called in tables and lists; what a twin lacks has a name of its own in each family."""
     family = FAMILIES.get(workload)
     return family.twin_words if part == TWIN and family and family.twin else PARTS[part][1]
 
@@ -249,7 +250,7 @@ def _sentence(row: Mapping[Hashable, Any], axis: str, workload: str) -> str:
     mid, low, high, step_s = (float(row[name]) for name in ("share", "share_low", "share_high", "step_s"))
     family = FAMILIES.get(workload)
     twin = family.twin if family else None
-    what = family.twin_words if part == TWIN and family and twin else PARTS[part][0]
+    what = name_of(part, workload) if part == TWIN else PARTS[part][0]
     takes = "take" if what.endswith("s") and part == TWIN and twin else "takes"
     interval = f"95 % interval {share(low, -1)} to {share(high, 1)} %"
     where = f"On {target} at {axis} {shown(row[axis])}"

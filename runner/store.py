@@ -11,7 +11,7 @@ import secrets
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,8 @@ class Store:
         except OSError as error:
             raise StudyError(f"{folder}: cannot be written: {reason(error)}; choose another --out") from None
         self._final: dict[str, tuple[str, int, str]] = {}
+        self.code_versions: set[str] = set()
+        """Versions of the measuring code that the rows of the study come from."""
         self._losses: defaultdict[tuple[str, str], dict[str, Losses]] = defaultdict(dict)
         for row in answered:
             self._note(row)
@@ -95,6 +97,8 @@ class Store:
         Returns:
             The records that have become safe by this call.
         """
+        with contextlib.suppress(OSError):  # however long no row comes; what cannot be written is noticed below
+            self._claim.renew()
         if self._written == len(self._open) or (not now and time.monotonic() < self._next_write):
             return []
         give_up = time.monotonic() + (0.0 if self.folder.is_local else SECONDS_OUT_OF_REACH)
@@ -117,7 +121,6 @@ class Store:
         whole = pa.BufferOutputStream()
         pq.write_table(table(self._open, self._alike), whole)
         try:
-            self._claim.renew()
             self.folder.write(self._part, whole.getvalue())
             self.trouble = ""
         except OSError as error:
@@ -129,6 +132,8 @@ class Store:
     def _note(self, row: Mapping[str, Any]) -> None:
         trial_id, status = row["trial_id"], row["status"]
         self._final[trial_id] = (status, row["attempt"] or 0, row["error_message"] or "")
+        if row["code_version"]:
+            self.code_versions.add(row["code_version"])
         of_pair = self._losses[row["pair_id"], row["rung"]]
         of_pair.pop(trial_id, None)
         if status == "ok":
@@ -169,7 +174,7 @@ def check(place: Folder | Path, sweep: Sweep) -> None:
             raise StudyError(
                 f"--out {folder}: holds another study, with {what} {there}, not {here}; choose another --out"
             )
-    versions = read_records(folder, ["schema_version"])[0].column("schema_version").to_pylist()
+    versions = (int((each.metadata or {}).get(b"schema_version", CONTINUED_SINCE)) for _, each in _schemas(folder))
     if old := min((version for version in versions if version < CONTINUED_SINCE), default=None):
         raise StudyError(
             f"--out {folder}: its rows are of schema {old}, which names trials in another way: it can be reported on "
@@ -196,16 +201,10 @@ def _try_to_write(folder: Folder) -> None:
     folder.remove(name)
 
 
-def code_versions(folder: Folder) -> set[str]:
-    """Return the versions of the measuring code that the rows of a study come from."""
-    rows, _ = read_records(folder, ["trial_id", "code_version"])
-    return {v for v in rows.column("code_version").to_pylist() if v} if rows.num_rows else set()
-
-
 def _final_rows(folder: Folder) -> tuple[list[str], list[dict[str, Any]]]:
     """Return the rows of a study as far as they are needed here, the final one of a trial last."""
     named = ["trial_id", "pair_id", "rung", "target", "status", "attempt", "error_message", "device", "precision"]
-    rows, warnings = read_records(folder, [*named, "dtype", *STEPS.values()])
+    rows, warnings = read_records(folder, [*named, "code_version", "dtype", *STEPS.values()])
     return warnings, sorted(rows.to_pylist(), key=lambda row: row["attempt"] or 0)
 
 
@@ -215,18 +214,25 @@ def _widen(folder: Folder, wanted: pa.Schema) -> None:
     An axis of whole numbers to which 1.5 is added becomes double in every part. A part that cannot be read stays as it
     is: readers name it.
     """
-    for name in folder.names(TRIALS):
-        if name.startswith(".") or not name.endswith(".parquet"):
+    for name, found in _schemas(folder):
+        known = [column for column in wanted.names if column in found.names and column not in COLUMNS]
+        narrow = [column for column in known if found.field(column).type != wanted.field(column).type]
+        if not narrow:
             continue
         with contextlib.suppress(pa.ArrowException):
-            with folder.open(f"{TRIALS}/{name}") as file:
+            with folder.open(name) as file:
                 rows = pq.ParquetFile(file).read()
-            known = [column for column in wanted.names if column in rows.column_names and column not in COLUMNS]
-            narrow = [column for column in known if rows.schema.field(column).type != wanted.field(column).type]
             for column in narrow:
                 values = rows.column(column).cast(wanted.field(column).type)
                 rows = rows.set_column(rows.column_names.index(column), wanted.field(column), values)
-            if narrow:
-                whole = pa.BufferOutputStream()
-                pq.write_table(rows, whole)
-                folder.write(f"{TRIALS}/{name}", whole.getvalue())
+            whole = pa.BufferOutputStream()
+            pq.write_table(rows, whole)
+            folder.write(name, whole.getvalue())
+
+
+def _schemas(folder: Folder) -> Iterator[tuple[str, pa.Schema]]:
+    """Yield name and schema of each part whose end can be read; the rows themselves are not."""
+    for name in folder.names(TRIALS):
+        if not name.startswith(".") and name.endswith(".parquet"):
+            with contextlib.suppress(pa.ArrowException, OSError), folder.open(f"{TRIALS}/{name}") as file:
+                yield f"{TRIALS}/{name}", pq.read_schema(file)

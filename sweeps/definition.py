@@ -57,7 +57,7 @@ class Sweep(BaseModel):
     Attributes:
         name: Short name; also that of the study folder.
         question: What the sweep answers, for people.
-        workload: A family of `sweeps.workload.FAMILIES`, `FILE.py:factory` or `package.module:factory`.
+        workload: A family of `sweeps.families.FAMILIES`, `FILE.py:factory` or `package.module:factory`.
         parameters: Fixed parameters of the workload.
         axes: Values of each varied parameter. The first axis is the one that is solved for.
         targets: Ways to run.

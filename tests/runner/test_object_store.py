@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from runner import claim as claiming
 from runner import store as storing
 from runner.claim import GONE_AFTER
 from runner.store import Store, check
@@ -155,3 +156,13 @@ def test_a_place_that_cannot_be_written_is_named(port, sweep, place, why):
     with pytest.raises(StudyError, match=why) as raised:
         check(Folder.at(address(port, "study", "no-such-bucket") if known else place), sweep)
     assert "\n" not in str(raised.value)
+
+
+def test_a_writer_is_seen_however_long_its_trial_takes(place, sweep, monkeypatch):
+    monkeypatch.setattr(claiming, "SEEN_EVERY_S", 0.0)
+    kept = Store(Folder.at(place), sweep)
+    first, *_, long_ago = Folder.at(place).read(".lock").splitlines()
+    Folder.at(place).write(".lock", b"\n".join([first, b"elsewhere", b"then", b"never"]))
+    assert kept.flush() == [], "no row has come meanwhile"
+    assert Folder.at(place).read(".lock").splitlines()[-1] >= long_ago
+    kept.close()

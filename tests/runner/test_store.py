@@ -15,7 +15,7 @@ import pytest
 from runner import store
 from runner.environment import ROOT
 from runner.run import open_trials
-from runner.store import Store, check, code_versions
+from runner.store import Store, check
 from sweeps.errors import StudyError
 from sweeps.study import read_records, read_sweep
 from tests.runner.asking import TINY, make_record, make_sweep
@@ -299,12 +299,12 @@ def test_a_disk_that_fails_stops_the_run_and_the_rows_wait(folder, sweep):
 
 def test_the_versions_of_the_code_in_a_study(folder, sweep):
     kept = Store(folder, sweep)
-    assert code_versions(folder) == set()
+    assert kept.code_versions == set()
     first, second, *_ = trials_of(sweep)
     kept.add(make_record(first, code_version="v1"))
     kept.add(make_record(second, code_version="v2"))
     kept.flush(now=True)
-    assert code_versions(folder) == {"v1", "v2"}
+    assert kept.code_versions == {"v1", "v2"}
 
 
 def test_a_second_run_of_the_same_study_is_refused_while_the_first_goes_on(folder, sweep):
