@@ -25,7 +25,7 @@ from runner.run import open_trials, run
 from runner.store import Store
 from sweeps.errors import ClusterError
 from sweeps.study import read_records
-from tests.runner.asking import make_sweep, make_trial, wait_until
+from tests.runner.asking import MISDEEDS, make_sweep, make_trial, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 
@@ -59,17 +59,18 @@ def executor(simulated):
 
 
 class Eventful:
-    """A real executor in a world where something happens when so many trials have been started."""
+    """A real executor in a world where something happens before and after a trial is started."""
 
-    def __init__(self, executor, happen):
+    def __init__(self, executor, happen, before=lambda node: None):
         self.executor = executor
-        self.happen = happen
+        self.happen, self.before = happen, before
         self.started = []
 
     def __getattr__(self, name):
         return getattr(self.executor, name)
 
     def start(self, trial, node):
+        self.before(node)
         self.executor.start(trial, node)
         self.started.append((trial, node))
         self.happen(self.started)
@@ -96,20 +97,42 @@ def by_name(simulated, rows):
     return dict(found)
 
 
-def test_a_sweep_over_nodes_of_which_one_comes_late_and_is_lost(simulated, executor, tmp_path, monkeypatch):
+def test_a_sweep_over_nodes_of_which_one_comes_late_and_is_lost(simulated, tmp_path, monkeypatch):
     monkeypatch.setattr(driving, "MOST_IN_VAIN", 0)  # several nodes on the same cores: every trial is disturbed
     coming, late = [], []
+    held = tmp_path / "held"
+
+    def is_late(node):
+        return bool(coming) and node.node_id == coming[0].node_id
+
+    def before(node):
+        if is_late(node) and len(late) == 1:  # the next one cannot end before its node does
+            held.write_text("")
 
     def happen(started):
         if len(started) == 2:
             coming.append(simulated.cluster.add_node(num_cpus=2, **SMALL_STORE))
-        if coming and started[-1][1].node_id == coming[0].node_id:
+        if is_late(started[-1][1]):
             late.append(started[-1][0])
             if len(late) == 2:  # the second one of its first pair
                 simulated.cluster.remove_node(coming[0], allow_graceful=False)
+                held.unlink()
 
-    sweep = make_sweep(axes={"batch_size": [2, 4, 8, 16]}, passes=3)
-    rows = measured(tmp_path, sweep, Eventful(executor, happen))
+    study = tmp_path / "study"
+    study.mkdir()
+    executor = Cluster(simulated.address, source=MISDEEDS.read_text())
+    try:
+        sweep = make_sweep(
+            workload=f"{MISDEEDS}:Misdeed",
+            parameters={"deed": "wait", "folder": str(tmp_path)},
+            axes={"size": [2, 4, 8, 16]},
+            passes=3,
+        )
+        rows = measured(study, sweep, Eventful(executor, happen, before))
+        alive = lambda: {each["NodeID"] for each in ray.nodes() if each["Alive"]}  # noqa: E731
+        wait_until(lambda: coming[0].node_id not in alive(), "Ray itself knows that it has gone", seconds=60)
+    finally:
+        executor.close()
 
     final = {row["trial_id"]: row for row in rows}
     assert {row["status"] for row in final.values()} == {"ok"}
@@ -135,8 +158,6 @@ def test_a_sweep_over_nodes_of_which_one_comes_late_and_is_lost(simulated, execu
     for times in spans.values():
         times.sort()
         assert all(before[1] <= after[0] for before, after in itertools.pairwise(times))
-    alive = lambda: {each["NodeID"] for each in ray.nodes() if each["Alive"]}  # noqa: E731
-    wait_until(lambda: gone not in alive(), "Ray itself knows that it has gone", seconds=60)
 
 
 def test_targets_run_where_they_say_and_what_nobody_has_is_unavailable(simulated, executor, tmp_path):
