@@ -23,6 +23,10 @@ from sweeps.study import read_records, read_sweep
 
 #: The column that tells kinds of machine apart; it is made here and only where there is more than one.
 MACHINE = "machine"
+#: The column of a row's own kind of machine; no parameter can have a name with spaces.
+KIND = "kind of machine"
+#: What a row can have been measured with; where rows differ in it, it is a part of the kind of machine.
+VERSIONS = {"torch": "torch", "code_version": "measuring code"}
 #: A sweep this short has seen only one state of the machine: its passes share a drift that they cannot show.
 SHORT_RUN = timedelta(minutes=10)
 SHORT_RUN_DRIFT = 0.02
@@ -134,6 +138,7 @@ def load(place: Folder | Path | str) -> Study:
     )
     final["rung"] = final["rung"].fillna(HEADLINE)
     final["resolution_s"] = SHORTEST_BLOCK_S / final["steps_per_block"].astype("float64")
+    final[KIND] = kinds_of_machine(final)
     frame = _with_machine(final[final["rung"] == HEADLINE].reset_index(drop=True), sweep)
     if frame.empty:
         raise StudyError(f"{folder}: no trial of a whole step has been recorded yet; run the sweep first")
@@ -157,25 +162,29 @@ def kinds_of_machine(frame: pd.DataFrame) -> pd.Series[str]:
     """Return, for each row, the kind of machine it ran on; null where the row does not say.
 
     A CPU trial cannot see the GPU of its own node, so the accelerator is taken from whichever trial on the
-    same machine has seen it.
+    same machine has seen it. Versions of what measured belong to it where the rows come from several.
     """
     place = frame["host"].astype("string")
     gpu = frame["gpu_name"].astype("string")
     seen = gpu.groupby(place).transform("first")
     cores = frame["cores_usable"].astype("Int64").astype("string")
     text = frame["cpu_model"].astype("string") + ", " + cores + " cores" + (", " + gpu.fillna(seen)).fillna("")
+    for column, what in VERSIONS.items():
+        versions = frame[column].astype("string")
+        if versions.nunique() > 1:
+            text += (", " + what + " " + versions).fillna("")
     return text.astype(object).where(text.notna(), None)
 
 
 def _with_machine(frame: pd.DataFrame, sweep: Sweep) -> pd.DataFrame:
     """Add the column `machine` where one target's trials ran on more than one kind."""
-    kinds = kinds_of_machine(frame)
+    kinds = frame[KIND]
     ok = frame["status"].eq("ok") & kinds.notna()
     rivals = (sweep.baseline, sweep.challenger)
     if all(kinds[ok & frame["target"].eq(name)].nunique() <= 1 for name in rivals):
         return frame
-    known = frame.assign(kind=kinds)[kinds.notna() & frame["target"].isin(rivals)]
-    sides = known.pivot_table(index="pair_id", columns="target", values="kind", aggfunc="first")
+    known = frame[kinds.notna() & frame["target"].isin(rivals)]
+    sides = known.pivot_table(index="pair_id", columns="target", values=KIND, aggfunc="first")
     # Columns in the order baseline, challenger, so that the label of two machines reads like the question.
     sides = sides.reindex(columns=list(rivals))
     if sweep.pairing == "same_node":  # a failed trial that says no machine was where its partner was
@@ -190,14 +199,9 @@ def _beside(rungs: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
     """Add the column `machine` where `frame` has it: null where the whole step ran on another kind."""
     if MACHINE not in frame:
         return rungs
-    both = pd.concat([frame, rungs], ignore_index=True)
-    both = both.assign(kind=kinds_of_machine(both))
-    whole = both.iloc[: len(frame)].drop_duplicates(["pair_id", "target"])
-    part = both.iloc[len(frame) :].drop(columns=MACHINE)
-    found = part.merge(whole[["pair_id", "target", "kind", MACHINE]], "left", ["pair_id", "target"], suffixes=("", "_"))
-    return found.assign(**{MACHINE: found[MACHINE].where(found["kind"] == found["kind_"])}).drop(
-        columns=["kind", "kind_"]
-    )
+    whole = frame.drop_duplicates(["pair_id", "target"])[["pair_id", "target", KIND, MACHINE]]
+    found = rungs.merge(whole, "left", ["pair_id", "target"], suffixes=("", "_"))
+    return found.assign(**{MACHINE: found[MACHINE].where(found[KIND] == found[f"{KIND}_"])}).drop(columns=f"{KIND}_")
 
 
 def _lasted(frame: pd.DataFrame) -> timedelta:
@@ -216,13 +220,14 @@ def _doubts(final: pd.DataFrame, frame: pd.DataFrame, sweep: Sweep) -> list[str]
         sweep: What was asked.
     """
     doubts = []
-    for column, what in (("code_version", "versions of the measuring code"), ("torch", "versions of torch")):
+    for column, what in VERSIONS.items():
         counts = final[column].dropna().value_counts()
         if len(counts) > 1:
             shown = ", ".join(f"{value}: {count} trials" for value, count in counts.items())
-            doubts.append(f"the rows come from {len(counts)} {what} ({shown}); they may not be comparable")
+            apart = "each is judged by itself" if MACHINE in frame else "they may not be comparable"
+            doubts.append(f"the rows come from {len(counts)} versions of {what} ({shown}); {apart}")
     if MACHINE in frame:
-        kinds = kinds_of_machine(frame).dropna().unique()
+        kinds = frame[KIND].dropna().unique()
         doubts.append(
             f"the trials ran on {len(kinds)} kinds of machine ({'; '.join(sorted(kinds))}); "
             "each is judged by itself, and trials that say no machine are left out"

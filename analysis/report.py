@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -149,17 +149,23 @@ def _ladder_name(group: Group) -> str:
 
 
 def _draw(group: Group) -> dict[str, bytes]:
-    from analysis import charts  # seaborn takes a second to import: only a report needs it
+    from analysis.charts import crossover  # seaborn takes a second to import: only a report needs it
 
-    picture = charts.gather(group.frame, group.sizes, group.crossover, group.topic, group.sentence)
-    return {"svg": charts.render(picture, "svg"), "png": charts.render(picture, "png")}
+    picture = crossover.gather(group.frame, group.sizes, group.crossover, group.topic, group.sentence)
+    return _rendered(lambda: crossover.draw(picture))
 
 
 def _draw_ladder(group: Group) -> dict[str, bytes]:
-    from analysis import charts
+    from analysis.charts import parts
 
-    picture = charts.gather_parts(group.parts, group.topic, group.label)
-    return {"svg": charts.render(picture, "svg"), "png": charts.render(picture, "png")}
+    picture = parts.gather(group.parts, group.topic, group.label)
+    return _rendered(lambda: parts.draw(picture))
+
+
+def _rendered(draw: Callable[[], Any]) -> dict[str, bytes]:
+    from analysis.charts.paper import render
+
+    return {"svg": render(draw, "svg"), "png": render(draw, "png")}
 
 
 def _write(folder: Folder, files: Mapping[str, bytes]) -> None:

@@ -104,13 +104,22 @@ def test_other_axes_are_groups_only_where_they_vary(make_study):
 
 
 @pytest.mark.parametrize(
-    ("column", "said"), [("code_version", "2 versions of the measuring code"), ("torch", "2 versions of torch")]
+    ("column", "said"), [("code_version", "2 versions of measuring code"), ("torch", "2 versions of torch")]
 )
-def test_rows_of_two_versions_are_doubted(make_study, column, said):
+def test_rows_of_two_versions_are_never_averaged(make_study, column, said):
     study = load(make_study(row=lambda target, size, index: {column: "other"} if index == 0 else {}))
-    assert len(study.warnings) == 1
+    assert study.group_by == (MACHINE,)
+    assert len(study.compared) == 60
+    assert study.compared.groupby(MACHINE)["pass_index"].agg(set).tolist() == [{1, 2, 3, 4}, {0}]
+    assert all(said.partition(" of ")[2] in name for name in set(study.compared[MACHINE]))
     assert said in study.warnings[0]
-    assert "other: 12 trials" in study.warnings[0]
+    assert "other: 12 trials); each is judged by itself" in study.warnings[0]
+
+
+def test_two_targets_of_two_versions_are_one_group_and_doubted(make_study):
+    study = load(make_study(row=lambda target, *_: {"torch": "other"} if target == "gpu" else {}))
+    assert study.group_by == ()
+    assert "2 versions of torch (2.13.0: 30 trials, other: 30 trials); they may not be comparable" in study.warnings[0]
 
 
 def test_two_kinds_of_machine_are_never_averaged(make_study):
