@@ -13,7 +13,9 @@ import numpy as np
 import pandas as pd
 import typer
 
+from analysis import predict as predictions
 from analysis import report as reports
+from analysis import rule as rules
 from analysis import timings_text
 from analysis.conclusion import conclude
 from analysis.load import load
@@ -21,7 +23,7 @@ from analysis.timings import Reading, Unit, conditions, read_timings
 from sweeps.errors import CrossoverError, InputError, StudyError, show
 from sweeps.folder import Folder
 
-COMMANDS = ("report", "timings")
+COMMANDS = ("report", "timings", "predict")
 #: The root of what typer raises for unusable arguments; it has no public name of its own.
 _UsageError: Any = typer.BadParameter.__base__
 
@@ -39,10 +41,17 @@ Examples, for a file of rows such as "device,batch,ms" and one such as "rows,cpu
   python -m analysis timings two.csv --axis rows --wide cpu_s,gpu_s
       --baseline cpu --challenger gpu"""
 
+PREDICT_EXAMPLES = """\b
+Examples:
+  python -m analysis predict results/default batch_size=300
+  python -m analysis predict results/tutorial batch_size=300 features=100 --json
+  python -m analysis predict results/default --rule rule.json"""
+
 app = typer.Typer(
     name="python -m analysis",
     help=(
-        "Conclude from a study that `python sweep.py` measured, or from timings of any other origin. "
+        "Conclude from a study that `python sweep.py` measured, or from timings of any other origin; "
+        "say which target to use at a size. "
         "A bare STUDY means `report STUDY`."
     ),
     epilog=EXAMPLES,
@@ -167,6 +176,53 @@ def timings(
     for warning in read.warnings:
         print(f"Warning: {warning}", file=sys.stderr)
     sys.stdout.write(told)
+
+
+@app.command(epilog=PREDICT_EXAMPLES)
+def predict(
+    study: Annotated[
+        str, typer.Argument(metavar="STUDY", help="The study: results/default, or s3://bucket/studies/default.")
+    ],
+    values: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE]...",
+            help="The size, by the name of the axis; a value for each other axis; machine=... where there are several.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a sentence.")] = False,
+    rule: Annotated[
+        Path | None,
+        typer.Option("--rule", metavar="FILE.json", help="Write a table of which target to use, for use in code."),
+    ] = None,
+) -> None:
+    """Say which target to use at a size and by what factor, inside the range that was measured."""
+    given = _values(values or [])
+    read = load(study)
+    if rule is not None:
+        rules.write(read, rule)
+    if given or rule is None:
+        found = predictions.predict(read, given)
+        print(predictions.to_json(found) if as_json else found.sentence)
+    if rule is not None and not as_json:
+        print(f"Rule: {rule}")
+
+
+def _values(texts: Sequence[str]) -> dict[str, str]:
+    """Read texts such as "batch_size=300".
+
+    Raises:
+        InputError: One of them is none, or a key is there twice.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        key, _, value = (part.strip() for part in text.partition("="))
+        if not key or not value:
+            raise InputError(f"{show(text)}: expected key=value, such as batch_size=300")
+        if key in found:
+            raise InputError(f"{key} is given twice: {show(found[key])} and {show(value)}")
+        found[key] = value
+    return found
 
 
 def _parts(text: str | None) -> tuple[str, ...]:

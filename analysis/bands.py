@@ -77,6 +77,40 @@ def find_crossings(group: Ints, position: Floats, value: Floats, half: Floats) -
     )
 
 
+def band_at(position: Floats, value: Floats, half: Floats, at: float) -> tuple[float, float, float]:
+    """Return the curve through the nodes at a position, and the band that the verdict is made of.
+
+    The curve is the monotone cubic. The band reaches from the lowest of the straight line, the cubic and the secant
+    bound, less the half width, to the highest of them plus the half width.
+
+    Args:
+        position: Of each node, ascending.
+        value: Log ratio of each node.
+        half: Half width of its band.
+        at: A position from the first node to the last.
+
+    Returns:
+        The log ratio, and both ends of its band.
+    """
+    if len(position) == 1:
+        return float(value[0]), float(value[0] - half[0]), float(value[0] + half[0])
+    gap, rise = np.diff(position), np.diff(value)
+    secant = rise / gap
+    start, end = pchip_slopes(gap, secant)
+    i = min(max(int(np.searchsorted(position, at, side="right")) - 1, 0), len(gap) - 1)
+    t = (at - position[i]) / gap[i]
+    line = value[i] + rise[i] * t
+    c1, c4 = start[i] * gap[i], end[i] * gap[i]
+    cubic = value[i] + t * (c1 + t * (3 * rise[i] - 2 * c1 - c4 + t * (c1 + c4 - 2 * rise[i])))
+    curves = [line, cubic]
+    if 0 < i < len(gap) - 1:  # both neighbouring segments can be prolonged inwards
+        bends = (secant[i - 1] - secant[i]) * gap[i] * t, (secant[i] - secant[i + 1]) * gap[i] * (1 - t)
+        if bends[0] * bends[1] > 0:
+            curves.append(line + min(bends, key=abs))
+    width = half[i] + (half[i + 1] - half[i]) * t
+    return float(cubic), float(min(curves) - width), float(max(curves) + width)
+
+
 def pchip_slopes(gap: Floats, secant: Floats) -> tuple[Floats, Floats]:
     """Slopes of the monotone cubic at both ends of every segment.
 

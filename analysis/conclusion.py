@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,9 @@ import pandas as pd
 from analysis.crossover import crossovers
 from analysis.explain import explain
 from analysis.load import MACHINE, Study
+from analysis.measures import TIME, Measure
 from analysis.partners import spread
-from analysis.rounding import shown
+from analysis.rounding import listed, number, shown
 from analysis.sentence import Topic, verdict_sentence
 from analysis.summary import summarise
 from sweeps.errors import StudyError
@@ -54,10 +55,18 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Conclusion:
-    """The crossovers of a study, each with its sentence, as a frame and group by group."""
+    """The conclusions of a study.
+
+    Attributes:
+        crossovers: One row a group, as `analysis.crossovers` gives it, with its `sentence`.
+        groups: The same, with all that belongs to each.
+        rows: What they are drawn from: one row a trial of any rung; where a lever means nothing on a target, one for
+            each of its values.
+    """
 
     crossovers: pd.DataFrame
     groups: tuple[Group, ...]
+    rows: pd.DataFrame
 
 
 def conclude(study: Study) -> Conclusion:
@@ -72,67 +81,119 @@ def conclude(study: Study) -> Conclusion:
     rows = spread(rows[rows["target"].isin(names)], study.group_by)
     rows = rows.assign(target=pd.Categorical(rows["target"], categories=names))
     whole = rows["rung"] == HEADLINE
-    frame = rows[whole]
+    rivals = {"axis": sweep.axis, "baseline": sweep.baseline, "challenger": sweep.challenger}
+    try:
+        parts = explain(
+            rows if not whole.all() else rows.iloc[:0],
+            **rivals,
+            workload=sweep.workload,
+            group_by=study.group_by,
+            drift=study.drift,
+        )
+        found, groups = judge(
+            rows[whole], study, (sweep.baseline, sweep.challenger), group_by=study.group_by, parts=parts
+        )
+    except ValueError as error:
+        raise StudyError(f"{study.folder}: {error}") from error
+    return Conclusion(crossovers=found, groups=groups, rows=rows)
+
+
+def judge(
+    frame: pd.DataFrame,
+    study: Study,
+    rivals: tuple[str, str],
+    *,
+    group_by: Sequence[str],
+    parts: pd.DataFrame | None = None,
+    measure: Measure = TIME,
+) -> tuple[pd.DataFrame, tuple[Group, ...]]:
+    """Conclude from rows of a study who of two targets wins from what size, group by group.
+
+    Args:
+        frame: One row a trial of the whole step.
+        study: What was asked, and how long it took.
+        rivals: Names of baseline and challenger in these rows.
+        group_by: Columns that split them into groups.
+        parts: Where the time of their steps goes, as `analysis.explain.explain` says it.
+        measure: What stands in `step_times_s` of these rows.
+
+    Returns:
+        The rows of `analysis.crossovers` with the column `sentence`; and the groups in the same order.
+
+    Raises:
+        ValueError: The rows cannot answer, for example because sizes are no numbers.
+    """
+    sweep, (baseline, challenger) = study.sweep, rivals
     asked: dict[str, Any] = {
         "axis": sweep.axis,
-        "baseline": sweep.baseline,
-        "challenger": sweep.challenger,
-        "group_by": list(study.group_by) or None,
+        "baseline": baseline,
+        "challenger": challenger,
+        "group_by": list(group_by) or None,
         "drift": study.drift,
     }
     other_margin = 0.0 if sweep.margin > 0 else PRACTICAL
-    try:
-        found = crossovers(frame, margin=sweep.margin, **asked)
-        sizes = summarise(frame, margin=sweep.margin, **asked)
-        practical = crossovers(frame, margin=other_margin, **asked)
-        practical_sizes = summarise(frame, margin=other_margin, **asked)
-        told = asked | {"group_by": study.group_by, "workload": sweep.workload}
-        parts = explain(rows if not whole.all() else frame.iloc[:0], **told)
-    except ValueError as error:
-        raise StudyError(f"{study.folder}: {error}") from error
+    found = crossovers(frame, margin=sweep.margin, **asked)
+    sizes = summarise(frame, margin=sweep.margin, **asked)
+    practical = crossovers(frame, margin=other_margin, **asked)
+    practical_sizes = summarise(frame, margin=other_margin, **asked)
     groups = []
     taken: set[str] = set()
     for (_, row), (_, other) in zip(found.iterrows(), practical.iterrows(), strict=True):
-        key = {name: row[name] for name in study.group_by}
-        own = _rows_of(frame, key)
+        key = {name: row[name] for name in group_by}
+        own = rows_of(frame, key)
         topic = Topic(
             axis=sweep.axis,
-            baseline=sweep.baseline,
-            challenger=sweep.challenger,
+            baseline=baseline,
+            challenger=challenger,
             workload=sweep.workload,
             margin=sweep.margin,
             passes=sweep.passes,
-            absences=study.absences(own),
-            invalid=frozenset(name for name in names if set(own.loc[own["target"] == name, "status"]) == {"invalid"}),
+            absences=study.absences(own, rivals),
+            invalid=frozenset(name for name in rivals if set(own.loc[own["target"] == name, "status"]) == {"invalid"}),
+            measure=measure,
         )
-        label = _label(key)
-        own_sizes = _rows_of(sizes, key)
+        label = label_of(key)
+        own_sizes = rows_of(sizes, key)
+        sentence = verdict_sentence(_row(row), own_sizes, topic, _where(key))
         groups.append(
             Group(
                 label=label,
-                slug=_slug(label, taken),
-                sentence=verdict_sentence(_row(row), own_sizes, topic, _where(key)),
-                practical=verdict_sentence(
-                    _row(other), _rows_of(practical_sizes, key), topic.with_margin(other_margin)
-                ),
+                slug=slug_of(label, taken),
+                sentence=" ".join([sentence, *_alone(own, topic)]),
+                practical=verdict_sentence(_row(other), rows_of(practical_sizes, key), topic.with_margin(other_margin)),
                 crossover=_row(row),
                 sizes=own_sizes,
                 frame=own,
-                parts=_rows_of(parts, key),
+                parts=pd.DataFrame() if parts is None else rows_of(parts, key),
                 topic=topic,
             )
         )
-    return Conclusion(crossovers=found.assign(sentence=[g.sentence for g in groups]), groups=tuple(groups))
+    return found.assign(sentence=[group.sentence for group in groups]), tuple(groups)
 
 
-def _rows_of(frame: pd.DataFrame, key: Mapping[str, Any]) -> pd.DataFrame:
+def _alone(frame: pd.DataFrame, topic: Topic) -> list[str]:
+    """Say so where an accelerator's rival is one thread of a CPU that has more: to win there is not to beat the CPU."""
+    said = []
+    ok = frame[frame["status"] == "ok"]
+    for name, rival in ((topic.baseline, topic.challenger), (topic.challenger, topic.baseline)):
+        own, other = ok[ok["target"] == name], ok[ok["target"] == rival]
+        one = own["device"].eq("cpu") & own["threads_observed"].eq(1) & own["cores_usable"].gt(1)
+        if len(own) and one.all() and other["device"].ne("cpu").any():
+            cores = listed(sorted({number(float(cores)) for cores in own["cores_usable"].dropna()}))
+            said.append(f"({name} is one CPU thread on {cores} cores: a CPU that uses them all is another rival.)")
+    return said
+
+
+def rows_of(frame: pd.DataFrame, key: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the rows in which columns have these values; a null has its equals."""
     wanted = pd.Series(True, index=frame.index)
     for name, value in key.items():
         wanted &= frame[name].isna() if pd.isna(value) else frame[name] == value
     return frame[wanted]
 
 
-def _label(key: Mapping[str, Any]) -> str:
+def label_of(key: Mapping[str, Any]) -> str:
+    """Return what sets a group apart, from its columns: "width 64, Example CPU"; empty if nothing does."""
     known = {name: value for name, value in key.items() if not pd.isna(value)}  # a null lever means nothing here
     parts = [shown(value) if name == MACHINE else f"{name} {shown(value)}" for name, value in known.items()]
     return ", ".join(parts)
@@ -146,8 +207,8 @@ def _where(key: Mapping[str, Any]) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _slug(label: str, taken: set[str]) -> str:
-    """Return the label as a part of a file name that no other group has."""
+def slug_of(label: str, taken: set[str]) -> str:
+    """Return the label as a part of a file name that is not taken, and take it."""
     if not label:
         return ""
     plain = re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-.")[:SLUG_CHARACTERS].strip("-.") or "group"

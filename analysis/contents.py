@@ -13,6 +13,7 @@ import pandas as pd
 
 from analysis.conclusion import PRACTICAL, Conclusion, Group
 from analysis.explain import REMAINS, headlines, name_of
+from analysis.further import Block, about_group, about_study, costs_of
 from analysis.load import SHORT_RUN_DRIFT, STATUS_WORDS, Study
 from analysis.rounding import NOTHING, listed, number, percent, seconds, share, shown
 from analysis.sentence import Topic, ratio, ratio_range
@@ -114,6 +115,7 @@ class Section:
     reasons: tuple[str, ...]
     thresholds: tuple[Fact, ...]
     ladder: Ladder | None
+    blocks: tuple[Block, ...]
 
     @property
     def any_not_ok(self) -> bool:
@@ -133,6 +135,7 @@ class Contents:
     unfinished: bool
     note: str
     sections: tuple[Section, ...]
+    blocks: tuple[Block, ...]
     warnings: tuple[str, ...]
     causes: tuple[Cause, ...]
     method: tuple[Fact, ...]
@@ -146,6 +149,7 @@ def gather(study: Study, conclusion: Conclusion) -> Contents:
     sweep = study.sweep
     topic = conclusion.groups[0].topic
     missing = study.planned - len(study.answered)
+    costs = costs_of(study, conclusion)
     return Contents(
         study=study.name,
         asked=sweep.question,
@@ -164,9 +168,11 @@ def gather(study: Study, conclusion: Conclusion) -> Contents:
                 reasons=tuple(str(reason) for reason in group.crossover["reasons"]),
                 thresholds=thresholds(group),
                 ladder=_ladder(group, study),
+                blocks=about_group(group, study, conclusion, costs),
             )
             for group in conclusion.groups
         ),
+        blocks=about_study(study, conclusion, costs),
         warnings=study.warnings,
         causes=_causes(study),
         method=_method(study),

@@ -7,7 +7,7 @@ would not believe is not believed here.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -77,7 +77,7 @@ def explain(
     """
     parts = []
     for target in (baseline, challenger):
-        own = _with_kernel_times(frame[frame["target"] == target])
+        own = with_kernel_times(frame[frame["target"] == target])
         ladder = _Ladder(frame=own, axis=axis, groups=tuple(group_by), drift=drift)
         parts += [found.assign(target=target) for found in ladder.parts()]
     keys = [*group_by, axis]
@@ -142,6 +142,34 @@ def name_of(part: str, workload: str) -> str:
     return family.twin_words if part == TWIN and family and family.twin else PARTS[part][1]
 
 
+def descend(rungs: Collection[str]) -> list[tuple[str, str, str]]:
+    """Return the steps down a ladder: the part that is taken away, the rung before and the rung without it.
+
+    Args:
+        rungs: Those that were measured, in any order; the whole step is always one.
+    """
+    there = [HEADLINE, *(rung for rung in LADDER if rung in rungs)]
+    # Where the data are on the device anyway, no copy is left for the rung `resident` to take away.
+    return [
+        ("loader" if (before, rung) == (HEADLINE, "resident") else LADDER[rung], before, rung)
+        for before, rung in pairwise(there)
+    ]
+
+
+def with_kernel_times(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the time of the kernels as the time of the rung `kernel`."""
+    is_kernel = frame["rung"].eq("kernel")
+    if not is_kernel.any():
+        return frame
+    times = [
+        ([kernels_s] if np.isfinite(kernels_s) else None) if profiled else step_times
+        for profiled, kernels_s, step_times in zip(
+            is_kernel, frame["kernel_time_s"].astype("float64"), frame["step_times_s"], strict=True
+        )
+    ]
+    return frame.assign(step_times_s=pd.Series(times, index=frame.index, dtype=object))
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Ladder:
     """The rungs of one target."""
@@ -164,14 +192,12 @@ class _Ladder:
         asked = {at: set(own) for at, own in self.frame["rung"].groupby(point)}
         steps: dict[tuple[str, str, str], list[int]] = {}
         for at, rungs in asked.items():
-            there = [HEADLINE, *(rung for rung in LADDER if rung in rungs)]
-            for before, rung in pairwise(there):
-                # Where the data are on the device anyway, no copy is left for the rung `resident` to take away.
-                part = "loader" if (before, rung) == (HEADLINE, "resident") else LADDER[rung]
-                steps.setdefault((part, before, rung), []).append(at)
-            if there[1:]:
-                remains = "kernels" if there[-1] == "kernel" else "rest"
-                steps.setdefault((remains, there[-1], ""), []).append(at)
+            down = descend(rungs)
+            for step in down:
+                steps.setdefault(step, []).append(at)
+            if down:
+                last = down[-1][-1]
+                steps.setdefault(("kernels" if last == "kernel" else "rest", last, ""), []).append(at)
             if TWIN in rungs:
                 steps.setdefault((TWIN, HEADLINE, TWIN), []).append(at)
         return [
@@ -228,20 +254,6 @@ class _Ladder:
         if rung == "kernel" or before == "kernel":
             found["baseline_s"] /= FINER_CLOCK
         return found[found["pairs"] > 0]
-
-
-def _with_kernel_times(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with the time of the kernels as the time of the rung `kernel`."""
-    is_kernel = frame["rung"].eq("kernel")
-    if not is_kernel.any():
-        return frame
-    times = [
-        ([kernels_s] if np.isfinite(kernels_s) else None) if profiled else step_times
-        for profiled, kernels_s, step_times in zip(
-            is_kernel, frame["kernel_time_s"].astype("float64"), frame["step_times_s"], strict=True
-        )
-    ]
-    return frame.assign(step_times_s=pd.Series(times, index=frame.index, dtype=object))
 
 
 def _sentence(row: Mapping[Hashable, Any], axis: str, workload: str) -> str:

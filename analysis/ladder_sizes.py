@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import bisect
+import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +18,15 @@ from sweeps.folder import Folder
 from sweeps.parameter import Value
 
 #: No more sizes than this of one group: each costs as many trials as it has rungs, targets and passes.
-MOST_SIZES = 6
+MOST_SIZES = 8
 
 
 def sizes_to_explain(place: Folder | Path | str) -> list[dict[str, Value]]:
     """Choose the configurations whose steps are worth taking apart, from what a study has found so far.
 
-    They are the ends of the range, the sizes between which the winner changes and the neighbours of these; where
-    nothing changes, the ends and the middle. Sizes that could not be compared are left out where any could.
+    They are the ends of the range, the sizes between which the winner changes and the neighbours of these, and then
+    those in the middle of the widest gaps: with a cause taken away the winner may change anywhere, and there have to be
+    sizes that it changes between. Sizes that could not be compared are left out where any could.
 
     Args:
         place: A study whose whole steps have been measured.
@@ -71,7 +74,7 @@ def _sizes(group: Group, study: Study) -> list[Value]:
 
 
 def _places(sizes: Sequence[float], crossover: Mapping[str, Any]) -> list[int]:
-    """Return which of some sizes matter, given where the winner changes: the ends, the brackets, their flanks."""
+    """Return which of some sizes matter, given where the winner changes: ends, brackets, flanks, widest gaps."""
     last = len(sizes) - 1
     changes = crossover["changes"] or [crossover]
     brackets, flanks = [], []
@@ -81,5 +84,18 @@ def _places(sizes: Sequence[float], crossover: Mapping[str, Any]) -> list[int]:
             below, above = bisect.bisect_right(sizes, low) - 1, bisect.bisect_left(sizes, high)
             brackets += [below, above]
             flanks += [below - 1, above + 1, below + 1, above - 1]
-    wanted = [0, last, *(brackets or [last // 2]), *flanks]
-    return sorted(list(dict.fromkeys(place for place in wanted if 0 <= place <= last))[:MOST_SIZES])
+    wanted = [place for place in (0, last, *brackets, *flanks) if 0 <= place <= last]
+    return _filled(sizes, list(dict.fromkeys(wanted))[:MOST_SIZES])
+
+
+def _filled(sizes: Sequence[float], chosen: Sequence[int]) -> list[int]:
+    """Add, one after another, the size that lies most nearly in the middle of the widest gap, as a factor."""
+    places = sorted(chosen)
+    while len(places) < min(MOST_SIZES, len(sizes)):
+        open_gaps = [(low, high) for low, high in pairwise(places) if high - low > 1]
+        # Rounded, so that the last digits of a logarithm do not choose between gaps that are equally wide.
+        low, high = max(open_gaps, key=lambda gap: round(math.log(sizes[gap[1]] / sizes[gap[0]]), 9))
+        middle = (math.log(sizes[low]) + math.log(sizes[high])) / 2
+        inside = range(low + 1, high)
+        bisect.insort(places, min(inside, key=lambda place: round(abs(math.log(sizes[place]) - middle), 9)))
+    return places

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -103,9 +103,8 @@ class Study:
         """The rows that a conclusion may use: where machines are told apart, those whose machine is known."""
         return self.frame.dropna(subset=[MACHINE]) if MACHINE in self.frame else self.frame
 
-    def absences(self, frame: pd.DataFrame) -> dict[str, str]:
-        """Return why none of these rows is a finished trial, for each of the two targets for which none is."""
-        rivals = (self.sweep.baseline, self.sweep.challenger)
+    def absences(self, frame: pd.DataFrame, rivals: Sequence[str]) -> dict[str, str]:
+        """Return why none of these rows is a finished trial, for each of some targets for which none is."""
         rows = {name: frame[frame["target"] == name] for name in rivals}
         return {name: _why(own) for name, own in rows.items() if not (own["status"] == "ok").any()}
 

@@ -23,6 +23,7 @@ from markupsafe import Markup
 from analysis.conclusion import Conclusion, Group, conclude
 from analysis.contents import gather
 from analysis.explain import TWIN
+from analysis.further import Map
 from analysis.load import Study, load
 from sweeps.errors import StudyError
 from sweeps.folder import Folder
@@ -31,7 +32,7 @@ from sweeps.study import reason
 #: Charts beyond this total stay beside the report instead of inside it, so that it can still be mailed.
 INLINE_BYTES = 2_000_000
 #: Charts that this file writes, and so may take away.
-OURS = re.compile(r"(crossover|ladder).*\.(svg|png)")
+OURS = re.compile(r"(crossover|ladder|best|frontier).*\.(svg|png)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +70,11 @@ def write(place: Folder | Path | str) -> Report:
         charts[_chart_name(group)] = _draw(group)
         if not group.parts["part"].isin([TWIN]).all():
             charts[_ladder_name(group)] = _draw_ladder(group)
+    for block in contents.blocks:
+        if block.drawing is not None:
+            charts[_drawing_name(block.drawing)] = (
+                _draw(block.drawing) if isinstance(block.drawing, Group) else _draw_map(block.drawing)
+            )
     inlined, spent = {}, 0
     for name, files in charts.items():
         spent += len(files["svg"])
@@ -78,6 +84,7 @@ def write(place: Folder | Path | str) -> Report:
         "contents": contents,
         "chart_name": _chart_name,
         "ladder_name": _ladder_name,
+        "drawing_name": _drawing_name,
         "charts": charts,
         "inlined": inlined,
     }
@@ -148,6 +155,11 @@ def _ladder_name(group: Group) -> str:
     return f"ladder-{group.slug}" if group.slug else "ladder"
 
 
+def _drawing_name(drawing: Group | Map) -> str:
+    kind = "best" if isinstance(drawing, Group) else "frontier"
+    return f"{kind}-{drawing.slug}" if drawing.slug else kind
+
+
 def _draw(group: Group) -> dict[str, bytes]:
     from analysis.charts import crossover  # seaborn takes a second to import: only a report needs it
 
@@ -160,6 +172,13 @@ def _draw_ladder(group: Group) -> dict[str, bytes]:
 
     picture = parts.gather(group.parts, group.topic, group.label)
     return _rendered(lambda: parts.draw(picture))
+
+
+def _draw_map(asked: Map) -> dict[str, bytes]:
+    from analysis.charts import frontier
+
+    picture = frontier.gather(asked.frontier, axes=asked.axes, topic=asked.topic, title=asked.title)
+    return _rendered(lambda: frontier.draw(picture))
 
 
 def _rendered(draw: Callable[[], Any]) -> dict[str, bytes]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.measures import TIME, Measure
 from analysis.rounding import NOTHING, Scale, listed, number, percent, times
 from sweeps.own import short_name
 
@@ -41,6 +42,7 @@ class Topic:
         passes: Replicates that were planned.
         absences: By target, why none of its trials finished.
         invalid: Those of these targets whose trials ran, and did not do what was asked.
+        measure: What is compared: time, money, or energy.
     """
 
     axis: str
@@ -51,6 +53,7 @@ class Topic:
     passes: int = 1
     absences: Mapping[str, str] = field(default_factory=dict)
     invalid: frozenset[str] = frozenset()
+    measure: Measure = TIME
 
     def with_margin(self, margin: float) -> Topic:
         """Return the same topic with another margin."""
@@ -65,12 +68,12 @@ class Topic:
     @property
     def does(self) -> str:
         """What goes before "faster": "trains this mlp model", or of any work "is"."""
-        return f"trains {self.trained}" if self.workload else "is"
+        return f"trains {self.trained}" if self.workload else self.measure.does
 
     @property
     def does_not(self) -> str:
         """What goes before "faster" of somebody who is not."""
-        return f"does not train {self.trained}" if self.workload else "is not"
+        return f"does not train {self.trained}" if self.workload else self.measure.does_not
 
     @property
     def more(self) -> str:
@@ -80,7 +83,12 @@ class Topic:
     @property
     def faster(self) -> str:
         """What the challenger has to be: "faster", or with a margin "at least 10 % faster"."""
-        return f"at least {percent(self.margin)} faster" if self.margin > 0 else "faster"
+        return self.measure.by.format(f"at least {percent(self.margin)}") if self.margin > 0 else self.better
+
+    @property
+    def better(self) -> str:
+        """What a target is that takes less: "faster", "cheaper", "with less energy"."""
+        return self.measure.better
 
 
 def verdict_sentence(crossover: Mapping[str, Any], sizes: pd.DataFrame, topic: Topic, where: str = "") -> str:
@@ -128,7 +136,7 @@ def known(turn: Mapping[str, Any], key: str) -> float | None:
 
 
 def ratio(log_ratio: float, topic: Topic) -> str:
-    """Say how two times compare: "gpu 2.3x faster".
+    """Say how two times compare: "gpu 2.3x faster"; or what is measured instead of time.
 
     Args:
         log_ratio: ln(challenger time / baseline time).
@@ -139,7 +147,7 @@ def ratio(log_ratio: float, topic: Topic) -> str:
     if abs(log_ratio) < EQUAL_WITHIN:
         return "equal"
     winner = topic.challenger if log_ratio < 0 else topic.baseline
-    return f"{winner} {times(math.exp(abs(log_ratio)))} faster"
+    return f"{winner} {topic.measure.by.format(times(math.exp(abs(log_ratio))))}"
 
 
 def ratio_range(low: float, high: float, topic: Topic) -> str:
@@ -174,7 +182,8 @@ class _Told:
         turns = list(self.row["changes"])
         to_challenger = [turn["direction"] == "challenger_above" for turn in turns]
         if len(turns) > NAMED_TURNS:
-            what = self._wins("challenger") if self.topic.margin > 0 else f"{self.chal} {self.topic.does} faster"
+            than = f" than {self.base}" if self.topic.margin > 0 else ""
+            what = f"{self.chal} {self.topic.does} {self.topic.faster}{than}"
             low, high = known(turns[0], "bracket_low"), known(turns[-1], "bracket_high")
             ends = f" between {self.topic.axis} {number(low)} and {number(high)}" if low and high else ""
             return f"Whether {what} changes {len(turns)} times{ends}: there is no one size from which on it does."
@@ -195,24 +204,24 @@ class _Told:
         ]
         first = self.base if begins == "baseline" else self.chal
         return (
-            f"Which of {self.base} and {self.chal} {self.topic.does} faster changes {len(turns)} times "
+            f"Which of {self.base} and {self.chal} {self.topic.does} {self.topic.better} changes {len(turns)} times "
             f"along {self.topic.axis}: {first} at the smallest sizes, {listed(parts)}."
         )
 
     def tie(self) -> str:
         if self.topic.margin > 0:
             return (
-                f"{self.chal} {self.topic.does} {percent(self.topic.margin)} faster than {self.base}, "
+                f"{self.chal} {self.topic.does} {self._by(self.topic.measure.by)} than {self.base}, "
                 f"give or take 5 %, {self._range()}, so there is no size from which it is at least that."
             )
         do = f"train {self.topic.trained}" if self.topic.workload else "are"
-        return f"{self.base} and {self.chal} {do} equally fast, within 5 %, {self._range()}."
+        return f"{self.base} and {self.chal} {do} {self.topic.measure.alike}, within 5 %, {self._range()}."
 
     def always_baseline(self) -> str:
         if self.topic.margin > 0:
             at = f"at training {self.topic.trained} " if self.topic.workload else ""
             return (
-                f"{self.chal} is never {percent(self.topic.margin)} faster than {self.base} "
+                f"{self.chal} {self._by(self.topic.measure.never)} than {self.base} "
                 f"{at}{self._range()}{self._doubts()}."
             )
         return f"{self._wins('baseline')} {self._everywhere()}{self._doubts()}."
@@ -235,7 +244,7 @@ class _Told:
             doubt = (
                 f"whether {self._wins('challenger')}"
                 if self.topic.margin > 0
-                else f"which of {self.base} and {self.chal} {self.topic.does} faster"
+                else f"which of {self.base} and {self.chal} {self.topic.does} {self.topic.better}"
             )
             return f"Not decided: {doubt} is too close to call {self._range()}; {self.topic.more} would tell."
         wins, axis = self._wins(winners.pop()), self.topic.axis
@@ -279,7 +288,11 @@ class _Told:
             does = self.topic.does if state == "challenger" else self.topic.does_not
             return f"{self.chal} {does} {self.topic.faster} than {self.base}"
         winner, loser = (self.chal, self.base) if state == "challenger" else (self.base, self.chal)
-        return f"{winner} {self.topic.does} faster than {loser}"
+        return f"{winner} {self.topic.does} {self.topic.better} than {loser}"
+
+    def _by(self, words: str) -> str:
+        """Return how a measure says a share, with the margin in its place."""
+        return words.format(percent(self.topic.margin))
 
     def _turn(self, turn: Mapping[str, Any], *, named: bool = False) -> str:
         """Return "batch_size 37 on (95 % interval 29 to 48)", as precise as the numbers allow."""

@@ -56,13 +56,14 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     Returns:
         Columns of a record, `status` among them, `started_at` and `finished_at` as ISO texts.
     """
+    begun_ns = timing.now_ns()
     found: dict[str, Any] = {
         "started_at": _now(),
-        "process_start_s": (timing.now_ns() - request["asked_ns"]) / 1e9,
+        "process_start_s": (begun_ns - request["asked_ns"]) / 1e9,
         "null_reasons": {},
     }
     try:
-        _run(request, found)
+        _run(request, found, begun_ns)
         found["status"] = "ok"
     except DeviceUnavailable as error:
         found |= _failure("unavailable", error, str(error))
@@ -75,7 +76,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _run(request: Mapping[str, Any], found: dict[str, Any]) -> None:
+def _run(request: Mapping[str, Any], found: dict[str, Any], begun_ns: int) -> None:
     """Do the trial, step by step; what is found stays where a later step fails."""
     _look_at_process(request, found)
     _set_threads(request, found)
@@ -83,6 +84,8 @@ def _run(request: Mapping[str, Any], found: dict[str, Any]) -> None:
     _set_precision(request, device, found)
     evidence = Evidence(device)
     workload = _prepare(request, device, found)
+    device.synchronize()  # what is still on its way to the device belongs to the preparation
+    found["prepare_s"] = (timing.now_ns() - begun_ns) / 1e9
     _say_of_workload(workload, found)
     measured = _measure(request, device, workload, evidence)
     _check_nothing_has_changed(workload, found)

@@ -22,8 +22,8 @@ from sweeps import plain_yaml
 from sweeps.axis import LEAST_NUMBER, LONGEST_TEXT, Axis, Scalar, Text
 from sweeps.errors import show
 from sweeps.families import FAMILIES
-from sweeps.ladder import HEADLINE, UNWAITED, rungs_of
-from sweeps.own import is_own, short_name
+from sweeps.ladder import HEADLINE, UNWAITED, has_rungs, rungs_of
+from sweeps.own import RUNG, short_name
 from sweeps.parameter import Value
 from sweeps.record import COLUMNS
 from sweeps.target import NAME, NAME_IN_WORDS, Target
@@ -39,6 +39,22 @@ CONCLUSIONS = frozenset(
         *("log_ratio", "log_ratio_low", "log_ratio_high", "contended", "resolution_s"),
         *("baseline_s", "baseline_low_s", "baseline_high_s", "baseline_status"),
         *("challenger_s", "challenger_low_s", "challenger_high_s", "challenger_status"),
+        *("part", "share", "share_low", "share_high", "step_s", "cost_s", "cost_low_s", "cost_high_s"),
+        *(
+            "time_s",
+            "log_s",
+            "significant",
+            "assumed",
+            "sentence",
+            "size_of_it",
+            "target_rank",
+            "part_rank",
+            "disturbed",
+        ),
+        *("sizes", "repaid_steps", "repaid_s", "repaid_epochs", "reason", "beyond_s"),
+        *("label", "shared", "to_try", "without", "factor", "factor_low", "factor_high", "cell", "cell_why"),
+        *("variant", "variants", "chosen_by", "passes", "prepared", "gain_s", "extra_s", "extra_low_s", "extra_high_s"),
+        *(f"repaid_{unit}_{end}" for unit in ("steps", "s", "epochs") for end in ("low", "high")),
     }
 )
 #: Keys of a target that are easily taken for parameters.
@@ -126,10 +142,11 @@ class Sweep(BaseModel):
             raise ValueError(f"axes: {self.size} trials are too many; at most {MOST_TRIALS}")
         if not (info.context and info.context.get("stored")):  # the user's file may have moved since
             self.configurations()  # every single one has to be legal
-            if self.explain and (is_own(self.workload) or "loader" not in FAMILIES[self.workload].parameters):
+            if self.explain and not has_rungs(self.workload):
                 raise ValueError(
-                    f"explain: the step of {show(short_name(self.workload))} cannot be taken apart; only those of the "
-                    "trainings that ship can"
+                    f"explain: the step of {show(short_name(self.workload))} cannot be taken apart; those of the "
+                    "trainings that ship can, and those of an own function or class whose arguments name rung "
+                    "(docs/own-model.md)"
                 )
         return self
 
@@ -161,6 +178,8 @@ class Sweep(BaseModel):
                 raise ValueError(
                     f"{where}.{name}: is a key of a target: targets: [cpu, {{name: mine, device: gpu, {name}: ...}}]"
                 )
+            if name.lower() == RUNG:
+                raise ValueError(f"{where}.{name}: is nothing that a sweep can give; explain: true measures every rung")
             if name.lower() in RESERVED:
                 raise ValueError(f"{where}.{name}: the name is taken by a column of the results; choose another")
         if both := set(self.axes) & set(self.parameters):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sweeps.families import FAMILIES
+from sweeps.own import is_own, takes_rung
 from sweeps.parameter import Value
 from sweeps.target import Target
 
@@ -23,19 +24,37 @@ RUNGS: Mapping[str, str] = {
     "twin": "the whole step of the family that does the same arithmetic more simply",
     UNWAITED: "the whole step, not waited for",
 }
+#: What a user's own factory that takes a rung is asked for: kernels are counted by us, and a twin would be another one.
+OWN_RUNGS = ("preload", "resident", "nosync")
+
+
+def has_rungs(workload: str) -> bool:
+    """Whether steps of a workload can be taken apart: those of trainings that ship, and own ones that take `rung`.
+
+    Raises:
+        InputError: There is no such workload of the user's own.
+    """
+    if is_own(workload):
+        return takes_rung(workload)
+    return "loader" in FAMILIES[workload].parameters
 
 
 def rungs_of(workload: str, parameters: Mapping[str, Value | None], target: Target) -> tuple[str, ...]:
     """Return the rungs below the whole step that differ from the one before, in order.
 
     Args:
-        workload: A family; there is none for a user's own, whose step cannot be taken apart, nor for one that is not
-            trained.
+        workload: A family or a user's own; there is none for what cannot be taken apart. What an own one leaves out on
+            which target is only known to itself, so it is asked for the same everywhere.
         parameters: Of the configuration.
         target: Where it runs: a CPU has nothing to copy to, and no kernels of its own.
+
+    Raises:
+        InputError: There is no such workload of the user's own.
     """
-    if workload not in FAMILIES or "loader" not in parameters or not target.wait:
+    if not target.wait or not has_rungs(workload):
         return ()
+    if is_own(workload):
+        return OWN_RUNGS
     differs = {
         "preload": parameters["loader"] != "resident" and parameters["transfer"] != "resident",
         "resident": target.needs_accelerator and parameters["loader"] != "resident",

@@ -11,6 +11,9 @@ from pathlib import Path
 from sweeps.errors import InputError, did_you_mean, show
 from sweeps.parameter import Value, key_of
 
+#: The argument by which a factory is told what to leave out of its steps; a sweep cannot give it.
+RUNG = "rung"
+
 
 def is_own(workload: str) -> bool:
     """Whether the name points to code of the user's: `FILE.py:factory` or `package.module:factory`."""
@@ -71,13 +74,13 @@ def complete_own(workload: str, given: Mapping[str, Value], axes: tuple[str, ...
         InputError: It takes no such argument, or needs another one.
     """
     arguments = _signature(workload)
-    every = [a.arg for a in (*arguments.args, *arguments.kwonlyargs)]
+    every = _names(arguments)
     positional = len(arguments.args) - len(arguments.defaults)
     required = [a.arg for a in arguments.args[:positional]]
     required += [
         a.arg for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None
     ]
-    own = [name for name in every if name not in ("self", "seed")]
+    own = [name for name in every if name not in ("self", "seed", RUNG)]
     if arguments.kwarg is None:
         if "seed" not in every:
             raise InputError(f"workload: {short_name(workload)} takes no seed; it is called with seed=... by name")
@@ -92,6 +95,21 @@ def complete_own(workload: str, given: Mapping[str, Value], axes: tuple[str, ...
     return dict(given)
 
 
+def takes_rung(workload: str, source: str | None = None) -> bool:
+    """Whether a user's factory names the argument `rung`, and so can make a step with something taken away.
+
+    What takes any argument (`**parameters`) does not name it.
+
+    Args:
+        workload: `FILE.py:factory` or `package.module:factory`.
+        source: Text of its file, which then need not exist on this machine.
+
+    Raises:
+        InputError: There is no such factory.
+    """
+    return RUNG in _names(_signature(workload, source))
+
+
 def _split(workload: str) -> tuple[str, str]:
     place, _, factory = workload.rpartition(":")
     if not place or not factory.isidentifier():
@@ -103,18 +121,19 @@ def _split(workload: str) -> tuple[str, str]:
 _ANYTHING = ast.parse("def factory(**parameters): ...").body[0].args  # type: ignore[attr-defined]
 
 
-def _signature(workload: str) -> ast.arguments:
+def _names(arguments: ast.arguments) -> list[str]:
+    """Return what can be given by name."""
+    return [a.arg for a in (*arguments.args, *arguments.kwonlyargs)]
+
+
+def _signature(workload: str, source: str | None = None) -> ast.arguments:
     """Read the factory's arguments from its source, without running a line of it."""
-    _, factory = _split(workload)
-    path = source_of(workload)
-    if path is None or not path.is_file():
-        raise InputError(f"workload: no module for {show(workload)} can be found (is it installed?)")
+    place, factory = _split(workload)
+    if source is None:
+        place, source = _read(workload)
+    path = Path(place)
     try:
-        factories = _factories(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError:
-        raise InputError(f"workload: {path} is not UTF-8 text") from None
-    except OSError as error:
-        raise InputError(f"workload: {path} cannot be read: {error.strerror}") from None
+        factories = _factories(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = f" line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         reason = getattr(error, "msg", None) or str(error) or "nested too deeply"
@@ -126,6 +145,19 @@ def _signature(workload: str) -> ast.arguments:
             + did_you_mean(factory, legal)
         )
     return factories[factory] or _ANYTHING
+
+
+def _read(workload: str) -> tuple[str, str]:
+    """Return the place and the text of the file that holds a user's workload."""
+    path = source_of(workload)
+    if path is None or not path.is_file():
+        raise InputError(f"workload: no module for {show(workload)} can be found (is it installed?)")
+    try:
+        return str(path), path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"workload: {path} is not UTF-8 text") from None
+    except OSError as error:
+        raise InputError(f"workload: {path} cannot be read: {error.strerror}") from None
 
 
 @functools.lru_cache(maxsize=8)  # asked again for every configuration

@@ -3,6 +3,7 @@
 Schema history (`schema_version`):
     1  first version
     2  levers as parameters, which can be null; rungs; how a target was used; state of the accelerator, memory, energy
+    3  prepare_s: opening the device, making data and model
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sweeps.parameter import Value
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 #: Rows of an older schema name their trials in another way: such a study can be reported on, not continued.
 CONTINUED_SINCE = 2
 LONGEST_LINE = 160
@@ -92,6 +93,11 @@ class Record:
     warmup_s: float | None = _answered("double", "time of the warm-up, the first step included", unit="s")
     process_start_s: float | None = _answered(
         "double", "from asking for a process to the trial's first line in it", unit="s"
+    )
+    prepare_s: float | None = _answered(
+        "double",
+        "from that line until the first step could begin: device opened, data and model made and moved",
+        unit="s",
     )
     first_step_s: float | None = _answered("double", "time of the first step", unit="s")
     epoch_times_s: list[float] | None = _answered("list<double>", "whole training: time of each epoch", unit="s")

@@ -89,22 +89,23 @@ def join(newer: Sweep, older: Sweep) -> Sweep:
         older: What the study folder holds.
 
     Returns:
-        A sweep with the axis values, targets and passes of both. The rest is that of the newer.
+        A sweep with the axis values, targets and passes of both, and the price of a target where one of them has it.
+        The rest is that of the newer.
 
     Raises:
         InputError: The two do not go together: a target has changed its meaning, or there is too much of it.
     """
     for target in newer.targets:
         for other in older.targets:
-            if other.name == target.name and other != target:
+            if other.name == target.name and other.described != target.described:
                 raise InputError(
                     f"targets: {target.name} is another one in the study ({_told(other)}; now {_told(target)}); "
                     "give it another name"
                 )
-    names = {target.name for target in newer.targets}
+    known = {target.name: target for target in older.targets}
     joined = newer.model_dump() | {
         "axes": {name: _union(values, older.axes[name]) for name, values in newer.axes.items()},
-        "targets": [*newer.targets, *(t for t in older.targets if t.name not in names)],
+        "targets": [*(t.priced_as(known.pop(t.name, t)) for t in newer.targets), *known.values()],
         "passes": max(newer.passes, older.passes),
     }
     return _checked(joined, "together with what the study holds", context={"stored": True})

@@ -44,6 +44,8 @@ class Target(BaseModel):
             for any node that has the device.
         wait: False times without waiting for the device, as wrong benchmarks do. Such a target shows what they see and
             can be neither baseline nor challenger.
+        price_per_hour: What an hour of the machine costs, in any currency, the same one for all targets; None where
+            nobody knows. It changes no trial, so it may be added or corrected when all is measured.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -62,6 +64,13 @@ class Target(BaseModel):
         default={}, description="a mapping of node labels to texts, such as {pool: big, accelerator_type: A10G}"
     )
     wait: bool = Field(default=True, strict=True, description="true or false")
+    price_per_hour: float | None = Field(
+        default=None,
+        strict=True,
+        gt=0,
+        allow_inf_nan=False,
+        description="a number above 0, or null where it is unknown",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -82,8 +91,15 @@ class Target(BaseModel):
 
     @property
     def described(self) -> dict[str, Any]:
-        """What it means, without its name and what goes without saying."""
-        return {"device": self.device, **self.model_dump(exclude_defaults=True, exclude={"name", "device"})}
+        """What it means, without its name, what goes without saying, and its price: that changes no trial."""
+        apart = {"name", "device", "price_per_hour"}
+        return {"device": self.device, **self.model_dump(exclude_defaults=True, exclude=apart)}
+
+    def priced_as(self, other: Target) -> Target:
+        """Return it with the price of another one, if it has none itself."""
+        if self.price_per_hour is not None:
+            return self
+        return self.model_copy(update={"price_per_hour": other.price_per_hour})
 
     @property
     def needs_accelerator(self) -> bool:

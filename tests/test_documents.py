@@ -74,7 +74,8 @@ def write_named_blocks(document: Path, folder: Path) -> list[Path]:
 def known_flags() -> dict[str, set[str]]:
     """What each command of ours says that it takes."""
     flags = {}
-    analysis = {"analysis": ["-m", "analysis", "report"], "timings": ["-m", "analysis", "timings"]}
+    analysis = {"analysis": ["-m", "analysis", "report"]}
+    analysis |= {name: ["-m", "analysis", name] for name in ("timings", "predict")}
     for name, command in {"sweep.py": ["sweep.py"], **analysis}.items():
         shown = subprocess.run(
             [sys.executable, *command, "--help"],

@@ -26,8 +26,9 @@ from runner.workloads.training import Training
 from runner.workloads.transformer import Transformer
 from runner.workloads.workload import Workload
 from sweeps import families as questions
-from sweeps.ladder import HEADLINE, UNWAITED
+from sweeps.ladder import HEADLINE, OWN_RUNGS, UNWAITED
 from sweeps.levers import split
+from sweeps.own import RUNG, takes_rung
 from sweeps.parameter import Value
 
 FAMILIES: Mapping[str, type[Training] | type[Gemm]] = {
@@ -57,17 +58,21 @@ def load(
         source: Text of FILE.py, which need not exist on this machine.
         seed: Seed of weights and data.
         parameters: All of a family's; of the user's own what its factory takes by name.
-        rung: Of the ladder of causes. Only what is trained here can be taken apart.
+        rung: Of the ladder of causes. Trainings that ship can be taken apart, and the user's own whose factory takes
+            the rung.
 
     Raises:
         ValueError: There is no such rung of that workload.
     """
-    if rung not in WHOLE and not issubclass(FAMILIES.get(workload, Gemm), Training):
-        raise ValueError(f"{workload} has no rung {rung}")
     if workload in FAMILIES:
         return _family(workload, seed=seed, parameters=parameters, rung=rung)
     place, _, factory = workload.rpartition(":")
-    made: Workload = getattr(_module_of(place, source), factory)(seed=seed, **parameters)
+    make = getattr(_module_of(place, source), factory)
+    rungs = OWN_RUNGS if takes_rung(workload, source) else ()
+    if rung not in (*WHOLE, *rungs):
+        raise ValueError(f"{workload} has no rung {rung}")
+    told = {RUNG: HEADLINE if rung in WHOLE else rung} if rungs else {}
+    made: Workload = make(seed=seed, **parameters, **told)
     return made
 
 
@@ -77,6 +82,8 @@ def _family(workload: str, *, seed: int, parameters: Mapping[str, Any], rung: st
         raise ValueError(f"{workload} has no twin")
     family = FAMILIES[name]
     if not issubclass(family, Training):
+        if rung not in WHOLE:
+            raise ValueError(f"{workload} has no rung {rung}")
         return family(seed=seed, **parameters)
     sizes, levers, optimizer_arguments = split(parameters)
     return family(seed=seed, levers=levers_on(rung, levers_of(levers, optimizer_arguments)), **sizes)

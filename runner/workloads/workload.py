@@ -13,7 +13,9 @@ FIGURES = ("flops_per_step", "h2d_bytes_per_step", "parameter_bytes", "ops_per_s
 class Workload(Protocol):
     """One training problem.
 
-    It is made by `factory(*, seed: int, **parameters)`. An object may also have, whole or in part:
+    It is made by `factory(*, seed: int, **parameters)`. A factory whose arguments name `rung` is told which step
+    to make, too: `e2e`, the whole one; `preload`, whose batches are ready on the host; `resident`, whose batches are
+    ready on the device; `nosync`, which does not read its loss either. An object may also have, whole or in part:
 
     - The numbers in `FIGURES`; one that is None has its reason under its name in the dict `unknown_figures`.
     - For a training that is also timed as a whole, the number `epochs` and a method `epoch() -> float` that trains for

@@ -255,12 +255,12 @@ def test_a_sweep_of_minutes_gets_the_wider_allowance_for_drift(make_study):
 )
 def test_a_missing_target_comes_with_its_reason(make_study, fail, said):
     study = load(make_study(fail=lambda target, *_: fail if target == "gpu" else None))
-    assert study.absences(study.frame) == {"gpu": said}
+    assert study.absences(study.frame, ("cpu", "gpu")) == {"gpu": said}
 
 
 def test_a_target_that_was_never_run_says_so(make_study):
     study = load(make_study(skip=lambda target, *_: target == "gpu"))
-    assert study.absences(study.frame) == {"gpu": "none has been run yet"}
+    assert study.absences(study.frame, ("cpu", "gpu")) == {"gpu": "none has been run yet"}
 
 
 def test_trials_that_should_take_the_same_time_and_do_not_are_doubted(make_study):

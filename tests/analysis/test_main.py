@@ -245,3 +245,75 @@ def test_json_needs_no_drawing(make_study):
     )
     assert done.stderr.strip() == "0 False"
     json.loads(done.stdout)
+
+
+def test_a_prediction_is_a_sentence_or_json(make_study, capsys):
+    folder = str(make_study())
+    assert main(["predict", folder, "batch_size=300"]) == 0
+    sentence = capsys.readouterr().out.strip()
+    assert sentence.startswith("At batch_size 300, gpu trains this mlp model 2.")
+    assert main(["predict", folder, "batch_size=300", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert (told["use"], told["sentence"]) == ("gpu", sentence)
+    assert main(["predict", folder, "batch_size=9999"]) == 0
+    assert "so nothing is said of it" in capsys.readouterr().out
+
+
+def test_the_table_is_written_with_or_without_a_prediction(make_study, capsys, tmp_path):
+    folder, file = str(make_study()), tmp_path / "rule.json"
+    assert main(["predict", folder, "--rule", str(file)]) == 0
+    assert capsys.readouterr().out == f"Rule: {file}\n"
+    table = json.loads(file.read_text(), parse_constant=pytest.fail)
+    assert (table["rules"][0]["use"], table["rules"][-1]["use"]) == ("cpu", "gpu")
+    file.unlink()
+    assert main(["predict", folder, "batch_size=300", "--rule", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["use"] == "gpu"
+    assert json.loads(file.read_text()) == table
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([], "STUDY"),
+        (["{}"], "to predict from study, give also batch_size=..., from 4 to 4096"),
+        (["{}", "300"], '"300": expected key=value, such as batch_size=300'),
+        (["{}", "batch_size="], "expected key=value"),
+        (["{}", "batch_size=3", "batch_size=4"], 'batch_size is given twice: "3" and "4"'),
+        (["{}", "batchsize=3"], "Did you mean batch_size?"),
+        (["{}", "batch_size=-3"], 'batch_size="-3": must be a number above 0'),
+        (["{}", "batch_size=3", "depth=7"], "depth=7: was not measured; this study holds depth 2 only"),
+        (["{}", "batch_size=3", "--jsn"], "--jsn"),
+        (["{}", "--rule", "{}/no/rule.json"], "rule.json: cannot be written"),
+        (["nowhere", "batch_size=3"], "nowhere: no such folder"),
+    ],
+)
+def test_a_prediction_that_cannot_be_made_is_a_line_or_two_and_exit_code_2(make_study, capsys, given, said):
+    folder = make_study()
+    assert main(["predict", *(word.format(folder) for word in given)]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("error: ")
+    assert said in told.err
+    assert len(lines_of(told.err)) <= 2
+
+
+def test_help_shows_how_to_predict(capsys):
+    assert main(["predict", "--help"]) == 0
+    told = capsys.readouterr().out
+    assert "python -m analysis predict results/default batch_size=300" in told
+    assert "--rule FILE.json" in told
+    assert "[KEY=VALUE]..." in told
+
+
+def test_predicting_needs_neither_torch_nor_ray_nor_drawing(make_study):
+    folder = make_study()
+    code = BLOCKED.replace('("torch", "ray", "runner")', '("torch", "ray", "runner", "matplotlib", "seaborn")')
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, "predict", str(folder), "batch_size=300"],
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("At batch_size 300, gpu ")

@@ -5,6 +5,7 @@ import math
 import pandas as pd
 import pytest
 
+from analysis.measures import ENERGY, MONEY
 from analysis.sentence import Scale, Topic, ratio, ratio_range, verdict_sentence
 
 NAN = math.nan
@@ -211,3 +212,57 @@ def test_a_ratios_band_is_never_rounded_inwards():
 
 def test_the_scale_is_that_of_the_group():
     assert Scale.of([4, 16, 4]).sizes == (4.0, 16.0)
+
+
+@pytest.mark.parametrize(
+    ("measure", "plain", "by_ten", "equal"),
+    [
+        (MONEY, "cheaper", "at least 10 % cheaper", "at the same cost"),
+        (ENERGY, "with less energy", "with at least 10 % less energy", "with the same energy"),
+    ],
+)
+def test_money_and_energy_have_their_own_words(measure, plain, by_ten, equal):
+    topic, ten = asked(measure=measure), asked(measure=measure, margin=0.1)
+    assert told("crosses", "bbcccc", topic=topic, **RISES) == (
+        f"From batch_size 37 on (95 % interval 29 to 48), gpu trains this mlp model {plain} than cpu."
+    )
+    assert told("crosses", "bbcccc", topic=ten, **RISES) == (
+        f"From batch_size 37 on (95 % interval 29 to 48), gpu trains this mlp model {by_ten} than cpu."
+    )
+    assert told("tie", "??????", topic=topic) == (
+        f"cpu and gpu train this mlp model {equal}, within 5 %, from batch_size 4 to 4096."
+    )
+    assert f"which of cpu and gpu trains this mlp model {plain} is too close" in told(
+        "undetermined", "??????", topic=topic
+    )
+    every = [
+        told(verdict, states, topic=each, changes=[RISES, FALLS]) for each in (topic, ten) for verdict, states in ALL
+    ]
+    assert not any("fast" in said for said in every)
+
+
+#: Every verdict, with states that go with it.
+ALL = [
+    ("several", "bbccbb"),
+    ("tie", "??????"),
+    ("always_baseline", "bbbbbb"),
+    ("always_challenger", "cccccc"),
+    ("undetermined", "??????"),
+    ("undetermined", "bbb???"),
+    ("undetermined", "??cb??"),
+]
+
+
+def test_times_as_large_are_said_in_the_words_of_the_measure():
+    assert ratio(-math.log(2.3), asked(measure=MONEY)) == "gpu 2.3x cheaper"
+    assert ratio(math.log(2.3), asked(measure=ENERGY)) == "cpu with 2.3x less energy"
+    assert ratio(-math.log(2.3), asked()) == "gpu 2.3x faster"
+
+
+def test_energy_with_a_margin_never_speaks_of_being_fast():
+    assert told("always_baseline", "bbbbbb", topic=asked(measure=ENERGY, margin=0.1)) == (
+        "gpu never takes 10 % less energy than cpu at training this mlp model from batch_size 4 to 4096."
+    )
+    assert told("always_challenger", "cccccc", topic=asked(measure=ENERGY, workload="")) == (
+        "gpu works with less energy than cpu everywhere from batch_size 4 to 4096."
+    )

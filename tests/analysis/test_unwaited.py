@@ -1,13 +1,15 @@
-"""A target that was timed without waiting for the device is flagged, and decides nothing."""
+"""A target that was timed without waiting for the device is flagged, says it so or not, and decides nothing if so."""
 
 from datetime import timedelta
 
+import pandas as pd
 import pytest
 
 from analysis import report
 from analysis.conclusion import conclude
 from analysis.contents import gather
 from analysis.load import load
+from analysis.unwaited import never_waited
 
 TARGETS = ["cpu", "gpu", {"name": "gpu-unwaited", "device": "gpu", "wait": False}]
 
@@ -94,3 +96,72 @@ def test_where_none_of_its_trials_finished_there_is_nothing_to_flag(make_study):
     folder = make_study(targets=TARGETS, time_of=time_of, lasted=timedelta(minutes=20), fail=fail)
     assert load(folder).warnings == ()
     assert gather(load(folder), conclude(load(folder))).progress == "60 of 90 planned trials finished (30 error)."
+
+
+#: A GPU that claims to have been waited for, and whose time does not grow with its work.
+FLAT = {"cpu": lambda size: 1e-5 * size, "gpu": lambda size: 3e-6}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"flops_per_row": 1e9}, ("flops_per_step", "it would compute at 1.37 EFLOP/s")),
+        ({"parameter_bytes": 67e6}, ("parameter_bytes", "its parameters alone would be read at 22.3 TB/s")),
+        ({"bytes_per_row": 4e3}, ("h2d_bytes_per_step", "its batch would reach the device at 5.46 TB/s")),
+    ],
+)
+def test_a_target_that_claims_to_have_waited_is_found_out(make_study, asked, said):
+    (warning,) = load(make_study(times=FLAT, noise=0.0, lasted=timedelta(hours=1), row=work(**asked))).warnings
+    at = 4 if "parameter_bytes" in asked else 4096
+    assert warning == (
+        f"gpu was never waited for, or its {said[0]} is wrong: at batch_size {at} a step seems to take 3.00 µs, so "
+        f"that {said[1]}, which nothing does; its times cannot be believed"
+    )
+
+
+def test_the_verdict_stands_beside_that_warning(make_study):
+    folder = make_study(times=FLAT, row=work(flops_per_row=1e9))
+    written = report.write(folder)
+    assert any("gpu was never waited for" in warning for warning in written.warnings)
+    assert "gpu was never waited for" in (folder / "report.md").read_text()
+
+
+def test_to_a_host_nothing_is_copied(make_study):
+    quick = {"cpu": lambda size: 3e-6, "gpu": lambda size: 1e-5 * size}
+    assert load(make_study(times=quick, row=work(bytes_per_row=4e3))).warnings == ()
+
+
+def test_one_trial_that_is_too_good_is_not_enough(make_study):
+    def lucky(trial):
+        size = trial.parameters["batch_size"]
+        return 3e-6 if trial.target.name == "gpu" and trial.pass_index == 0 else 1e-5 * size
+
+    warnings = load(make_study(time_of=lucky, times=FLAT, row=work(flops_per_row=1e9))).warnings
+    assert not any("never waited for" in warning for warning in warnings)
+
+
+def foreign(**columns):
+    """Timings of an elementwise addition on n x n numbers as somebody else has them: the GPU's line is flat."""
+    sizes = [4, 40, 400, 4000]
+    rows = [(n, "gpu", "ok", [4.4e-5]) for n in sizes] + [(n, "cpu", "ok", [2e-9 * n * n + 1e-5]) for n in sizes]
+    frame = pd.DataFrame(rows, columns=["n", "target", "status", "step_times_s"])
+    return frame.assign(**{name: per * frame["n"] ** 2 for name, per in columns.items()})
+
+
+def test_foreign_timings_that_do_not_tell_their_work_are_not_accused():
+    assert never_waited(foreign(), axis="n") == []
+    assert never_waited(foreign().iloc[:0], axis="n") == []
+
+
+def test_foreign_timings_that_tell_their_work_are_found_out():
+    assert never_waited(foreign(flops_per_step=1.0), axis="n") == []
+    (warning,) = never_waited(foreign(parameter_bytes=80.0), axis="n")
+    assert warning.startswith(
+        "gpu was never waited for, or its parameter_bytes is wrong: at n 4000 a step seems to take"
+    )
+
+
+def test_times_of_different_work_are_not_mixed():
+    twice = pd.concat([foreign(flops_per_step=per).assign(depth=per) for per in (1.0, 2e4)], ignore_index=True)
+    (warning,) = never_waited(twice, axis="n", per=["depth", "n"])
+    assert "7.27 PFLOP/s" in warning

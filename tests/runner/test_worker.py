@@ -347,6 +347,31 @@ def test_a_late_device_that_is_not_waited_for_seems_300_times_as_quick(scripted,
     assert machine.now_ns == machine.done_ns
 
 
+def test_preparing_ends_when_the_device_has_done_what_it_was_given(scripted, monkeypatch):
+    machine = Machine(0.25, launch_s=0.01)
+    monkeypatch.setattr(timing, "now_ns", machine.clock)
+    found = scripted(machine, prepare=lambda device, target: machine.step())
+    assert found["prepare_s"] == pytest.approx(0.26)
+    assert found["first_step_s"] == pytest.approx(0.26)  # and nothing of it is counted twice
+
+
+def test_preparing_is_timed_only_where_it_succeeds():
+    source = (
+        "import time, torch\n"
+        "class make:\n"
+        "    def __init__(self, *, seed): pass\n"
+        "    def prepare(self, device, target): time.sleep(0.1)\n"
+        "    def step(self): return torch.zeros(())\n"
+    )
+    found = answer(source=source)
+    assert found["status"] == "ok"
+    assert found["prepare_s"] >= 0.1
+    assert found["warmup_s"] >= found["first_step_s"]
+    broken = answer(source=source.replace("time.sleep", "time.nap"))
+    assert broken["status"] == "error"
+    assert "prepare_s" not in broken
+
+
 def test_a_first_step_of_five_seconds_stands_apart(scripted):
     found = scripted(Machine(lambda number: 5.0 if number == 1 else 0.003), late=False, target="cpu-1")
     assert (found["status"], found["first_step_s"]) == ("ok", 5.0)

@@ -2,8 +2,10 @@
 
 import inspect
 import math
+import re
 import statistics
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -18,10 +20,11 @@ from runner.workloads.transformer import Block
 from sweeps import families as questions
 from sweeps.levers import levers
 from sweeps.parameter import Whole
-from tests.runner.small import CPU, SMALL, TRAINED, TWINS, losses, made_of, operators, prepared
+from tests.runner.small import CPU, SMALL, TRAINED, TWINS, Operators, losses, made_of, operators, prepared
 
 #: Those whose operators are the same in every type of number.
 COUNTED = [family for family in TRAINED if family != "lstm_fused"]
+GUIDE = Path(__file__).parent.parent.parent / "docs" / "own-model.md"
 pytestmark = pytest.mark.usefixtures("one_thread")  # for such small operations two only wait for each other
 
 
@@ -333,6 +336,63 @@ def test_a_file_of_the_users_own_finds_what_lies_beside_it(tmp_path, monkeypatch
     monkeypatch.setattr(sys, "path", [*sys.path])
     made = load(f"{tmp_path}/own.py:Factory", OWN, seed=5, parameters={"size": 9})  # own.py itself need not be there
     assert made.made == (5, 9, 7)
+
+
+RUNG = "def apart(*, seed, rung='mine'): return seed, rung\n"
+RUNG += "def whole(*, seed): return seed\ndef anything(**given): return given\n"
+
+
+@pytest.fixture
+def rung_of(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return lambda factory, rung: load(f"{tmp_path}/own.py:{factory}", RUNG, seed=4, parameters={}, rung=rung)
+
+
+@pytest.mark.parametrize(
+    ("rung", "told"),
+    [("e2e", "e2e"), ("nowait", "e2e"), ("preload", "preload"), ("resident", "resident"), ("nosync", "nosync")],
+)
+def test_an_own_factory_that_takes_the_rung_is_told_which_step_to_make(rung_of, rung, told):
+    assert rung_of("apart", rung) == (4, told)
+
+
+@pytest.mark.parametrize("rung", ["e2e", "nowait"])
+def test_an_own_factory_that_does_not_take_the_rung_is_not_told(rung_of, rung):
+    assert rung_of("whole", rung) == 4
+    assert rung_of("anything", rung) == {"seed": 4}
+
+
+@pytest.mark.parametrize(
+    ("factory", "rung"), [("apart", "kernel"), ("apart", "twin"), ("whole", "preload"), ("anything", "nosync")]
+)
+def test_an_own_factory_is_asked_for_no_rung_that_it_does_not_have(rung_of, factory, rung):
+    with pytest.raises(ValueError, match=f"own.py:{factory} has no rung {rung}"):
+        rung_of(factory, rung)
+
+
+@pytest.mark.parametrize(
+    ("rung", "loads", "place", "reads"),
+    [("e2e", 1, "cpu", 1), ("preload", 0, "cpu", 1), ("resident", 0, "meta", 1), ("nosync", 0, "meta", 0)],
+)
+def test_the_training_of_the_guide_leaves_out_what_its_rung_says(rung, loads, place, reads, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (source,) = re.findall(r"^```python\n(# my_training\.py\n.*?)^```", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
+    made = load(f"{tmp_path}/my_training.py:Training", source, seed=1, parameters={"batch_size": 8}, rung=rung)
+    made.prepare(torch.device("meta"), "gpu")
+    assert made.ready.device.type == place
+    made.prepare(CPU, "cpu")
+    first, *_, last = losses(made, 30)
+    assert last < first / 2
+    with Operators() as seen:
+        made.step()
+    assert (seen.names["randint"], seen.names["_local_scalar_dense"]) == (loads, reads)
+
+
+def test_the_installed_source_of_a_module_says_whether_it_takes_the_rung(tmp_path, monkeypatch):
+    (tmp_path / "rungs_taken.py").write_text(RUNG)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert load("rungs_taken:apart", None, seed=1, parameters={}, rung="preload") == (1, "preload")
+    assert load("rungs_taken:whole", None, seed=1, parameters={}) == 1
 
 
 def test_a_file_with_the_name_of_a_library_module_replaces_nothing(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Sweeps: which trials they plan, and in which order."""
 
+import itertools
 from collections import Counter
 
 import pytest
@@ -76,8 +77,38 @@ def test_the_ladder_takes_apart_what_it_is_asked_for():
 def test_a_step_that_cannot_be_taken_apart_is_not_explained(workload, tmp_path, monkeypatch):
     (tmp_path / "own.py").write_text("def make(*, seed, size): ...")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=f'explain: the step of "{workload}" cannot be taken apart'):
+    with pytest.raises(ValueError, match=f'explain: the step of "{workload}" cannot be taken apart; .* name rung'):
         sweep(workload=workload, axes={"size": [1, 2]}, explain=True)
+
+
+@pytest.fixture
+def apart(tmp_path):
+    (tmp_path / "own.py").write_text("def make(*, seed, size, rung): ...")
+    return {"workload": f"{tmp_path / 'own.py'}:make", "axes": {"size": [1, 2]}, "explain": True}
+
+
+def test_an_own_step_that_takes_the_rung_is_explained(apart):
+    asked = sweep(**apart)
+    plan = asked.ladder([{"size": 2}])
+    assert len(plan) == asked.passes
+    for pair in plan:
+        wanted = itertools.product(("cpu-1", "cpu"), ("preload", "resident", "nosync"))
+        assert sorted((trial.target.name, trial.rung) for trial in pair) == sorted(wanted)
+        assert all(trial.parameters == {"size": 2} for trial in pair)
+
+
+def test_taking_the_rung_changes_no_identity_of_a_whole_step(apart, tmp_path):
+    now = [trial.trial_id for pair in sweep(**apart).pairs() for trial in pair]
+    (tmp_path / "own.py").write_text("def make(*, seed, size): ...")
+    before = [trial.trial_id for pair in sweep(**apart | {"explain": False}).pairs() for trial in pair]
+    assert now == before
+
+
+@pytest.mark.parametrize("where", ["parameters", "axes"])
+def test_the_rung_is_nothing_that_a_sweep_can_give(apart, where):
+    given = apart | {where: apart.get(where, {}) | {"rung": "preload" if where == "parameters" else ["preload"]}}
+    with pytest.raises(ValueError, match=rf"{where}\.rung: is nothing that a sweep can give; explain: true"):
+        sweep(**given)
 
 
 def test_sizes_and_targets_come_in_random_order_that_the_seed_decides():
@@ -112,7 +143,7 @@ def test_too_many_trials_are_refused(file):
 def test_no_parameter_can_hide_a_column(name):
     """Better now than after hours of measuring, when the answers would have the name too."""
     for spelt in (name, name.upper()):
-        with pytest.raises(ValueError, match=r"taken by a column|is a key of a target"):
+        with pytest.raises(ValueError, match=r"taken by a column|is a key of a target|nothing that a sweep can give"):
             sweep(axes={"batch_size": [2], spelt: [1]})
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sweeps.ladder import HEADLINE, RUNGS, rungs_of
+from sweeps.families import FAMILIES
+from sweeps.ladder import HEADLINE, OWN_RUNGS, RUNGS, has_rungs, rungs_of
 from sweeps.target import Target
 from sweeps.workload import complete, on_device
 
@@ -34,9 +35,26 @@ def test_rungs(workload, target, given, expected):
     assert set(expected) < set(RUNGS) - {HEADLINE}
 
 
-def test_a_users_own_step_cannot_be_taken_apart():
-    assert rungs_of("own.py:make", {"loader": "slice"}, CPU) == ()
+@pytest.fixture
+def own(tmp_path):
+    source = "def whole(*, seed, loader): ...\ndef anything(**parameters): ...\ndef apart(*, seed, loader, rung): ...\n"
+    (tmp_path / "own.py").write_text(source)
+    return lambda factory: f"{tmp_path / 'own.py'}:{factory}"
 
 
-def test_what_is_not_waited_for_is_not_taken_apart():
-    assert rungs("mlp", Target(name="fast", device="gpu", wait=False)) == ()
+@pytest.mark.parametrize("target", [CPU, GPU, GRAPH])
+def test_a_users_own_step_is_taken_apart_alike_everywhere_if_it_takes_the_rung(own, target):
+    assert rungs_of(own("apart"), {"loader": "slice"}, target) == ("preload", "resident", "nosync") == OWN_RUNGS
+    assert rungs_of(own("whole"), {"loader": "slice"}, target) == ()
+    assert rungs_of(own("anything"), {"loader": "slice"}, target) == ()
+
+
+def test_which_steps_can_be_taken_apart(own):
+    assert [name for name in FAMILIES if not has_rungs(name)] == ["gemm"]
+    assert [has_rungs(own(factory)) for factory in ("apart", "whole", "anything")] == [True, False, False]
+
+
+def test_what_is_not_waited_for_is_not_taken_apart(own):
+    unwaited = Target(name="fast", device="gpu", wait=False)
+    assert rungs("mlp", unwaited) == ()
+    assert rungs_of(own("apart"), {}, unwaited) == ()

@@ -3,7 +3,7 @@
 import pytest
 
 from sweeps.errors import InputError
-from sweeps.own import resolve_own, short_name, source_of
+from sweeps.own import resolve_own, short_name, source_of, takes_rung
 from sweeps.workload import complete
 
 SOURCE = """\
@@ -21,6 +21,17 @@ class Inherits(Model): ...
 class Data:
     seed: int
 assigned = partial(make, depth=3)
+def apart(*, seed, size, rung): ...
+def chosen(seed, size, rung="e2e"): ...
+def apart_or_anything(*, seed, rung, **parameters): ...
+class Apart:
+    def __init__(self, *, seed, size, rung): ...
+class Whole:
+    def __init__(self, *, seed, size): ...
+    def prepare(self, rung): ...
+@partial
+def decorated(*, seed, size, rung): ...
+def by_place(rung, /, seed): ...
 def _hidden(*, seed): ...
 """
 
@@ -42,6 +53,9 @@ def own(tmp_path):
         ("Inherits", {"size": 1}),
         ("Data", {"size": 1}),
         ("assigned", {"size": 1}),
+        ("apart", {"size": 1}),
+        ("chosen", {"size": 1}),
+        ("apart_or_anything", {"whatever": 1}),
     ],
 )
 def test_own_code_takes_what_its_source_says(own, factory, given):
@@ -57,11 +71,32 @@ def test_own_code_takes_what_its_source_says(own, factory, given):
         ("positional", {}, "parameters: own.py:positional also needs size"),
         ("Model", {"size": 1, "self": 2}, r"parameters\.self: own\.py:Model takes no such argument; size"),
         ("unseeded", {"size": 1}, "workload: own.py:unseeded takes no seed"),
+        ("apart", {"size": 1, "rung": "preload"}, r"parameters\.rung: own\.py:apart takes no such argument; size\."),
+        ("chosen", {}, "parameters: own.py:chosen also needs size$"),
     ],
 )
 def test_what_own_code_does_not_take(own, factory, given, why):
     with pytest.raises(InputError, match=why):
         complete(own(factory), given, ("widht",))
+
+
+@pytest.mark.parametrize(
+    ("factory", "takes"),
+    [
+        *((name, True) for name in ("apart", "chosen", "apart_or_anything", "Apart")),
+        *((name, False) for name in ("make", "anything", "Whole", "Inherits", "Data", "assigned", "decorated")),
+        ("by_place", False),
+    ],
+)
+def test_what_can_be_taken_apart_names_the_rung_in_its_source(own, factory, takes):
+    assert takes_rung(own(factory)) is takes
+    assert takes_rung(f"/gone/own.py:{factory}", SOURCE) is takes  # a node has the text, and no file
+    assert takes_rung(f"gone.own:{factory}", SOURCE) is takes
+
+
+def test_a_text_that_has_no_such_factory_is_told_by_the_name_of_its_file():
+    with pytest.raises(InputError, match=r"own\.py has no function or class gone; it has: make, "):
+        takes_rung("/gone/own.py:gone", SOURCE)
 
 
 def test_a_factory_that_is_not_there_is_told_what_is(own):

@@ -6,7 +6,18 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from sweeps.record import COLUMNS, DONE, FAILED, SCHEMA_VERSION, STATUSES, Record, first_line, schema, table
+from sweeps.record import (
+    COLUMNS,
+    CONTINUED_SINCE,
+    DONE,
+    FAILED,
+    SCHEMA_VERSION,
+    STATUSES,
+    Record,
+    first_line,
+    schema,
+    table,
+)
 
 ASKED = {
     "sweep": "mine",
@@ -90,6 +101,13 @@ def test_rows_may_have_different_parameters():
 
 def test_no_record_is_still_a_table():
     assert table([]).num_rows == 0
+
+
+def test_a_study_of_schema_2_can_be_continued():
+    """Schema 3 has a column more, and names trials as schema 2 does."""
+    assert (SCHEMA_VERSION, CONTINUED_SINCE) == (3, 2)
+    assert "prepare_s" in COLUMNS
+    assert table([record(prepare_s=0.25)]).column("prepare_s").to_pylist() == [0.25]
 
 
 def test_statuses():

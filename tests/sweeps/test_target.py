@@ -3,6 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
+from sweeps.definition import Sweep
+from sweeps.sweep_file import join, read
 from sweeps.target import Target
 
 
@@ -87,6 +89,46 @@ def test_unknown_keys_and_devices_are_refused():
         Target.model_validate({"name": "a", "device": "cpu", "modes": "compile"})
     with pytest.raises(ValidationError):
         Target.model_validate({"name": "a", "device": "tpu"})
+
+
+def test_a_price_is_no_part_of_what_it_means():
+    priced = Target(name="gpu", device="gpu", price_per_hour=1.5)
+    assert priced.described == Target.model_validate("gpu").described
+    assert Target.model_validate("gpu").price_per_hour is None
+    assert Target(name="gpu", device="gpu", price_per_hour=None).price_per_hour is None
+    assert Target(name="gpu", device="gpu", price_per_hour=2).price_per_hour == 2.0
+
+
+@pytest.mark.parametrize("price", [0, -1, "3", True, float("inf"), float("nan"), [1]])
+def test_a_price_is_a_number_above_zero(price):
+    with pytest.raises(ValidationError, match="price_per_hour"):
+        Target(name="a", device="cpu", price_per_hour=price)
+
+
+def test_a_price_changes_no_trial_and_no_study():
+    """It may be added, changed and left out again when all is measured: the same trials, and the last price counts."""
+
+    def asked(price):
+        gpu = {"name": "gpu", "device": "gpu", "price_per_hour": price}
+        return Sweep.model_validate(
+            {"name": "made", "workload": "mlp", "axes": {"batch_size": [2, 4]}, "targets": ["cpu", gpu]}
+        )
+
+    def trials(sweep):
+        return [[trial.trial_id for trial in pair] for pair in sweep.pairs()]
+
+    plain, cheap, dear = asked(None), asked(1.0), asked(3)
+    assert trials(plain) == trials(cheap) == trials(dear)
+    assert join(dear, cheap) == join(dear, plain) == join(plain, dear) == dear
+    assert read(dear.dump().encode(), "sweep.yaml") == dear
+    without = "\n".join(line for line in plain.dump().splitlines() if "price_per_hour" not in line)
+    assert read(without.encode(), "sweep.yaml") == plain  # as older versions wrote it
+
+
+def test_a_price_is_taken_from_another_one_that_has_it():
+    dear, cheap, free = (Target(name="a", device="cpu", price_per_hour=price) for price in (2.0, 1.0, None))
+    assert free.priced_as(dear) == dear
+    assert cheap.priced_as(dear) == cheap.priced_as(free) == cheap
 
 
 def test_where_it_runs_is_part_of_what_it_means():
