@@ -125,8 +125,9 @@ def _stops(points: Points, ratios: Ratios, question: Question) -> list[Stop | No
             upper_last=upper_last,
             zero=zero,
             jump=jump,
+            sparse=sparse,
         )
-        for node, real, lower_first, lower_last, upper_first, upper_last, zero, jump in zip(
+        for node, real, lower_first, lower_last, upper_first, upper_last, zero, jump, sparse in zip(
             nodes[:-1].tolist(),
             (points.group[nodes[:-1]] == points.group[nodes[1:]]).tolist(),
             crossings.lower_first.tolist(),
@@ -135,6 +136,7 @@ def _stops(points: Points, ratios: Ratios, question: Question) -> list[Stop | No
             crossings.upper_last.tolist(),
             crossings.zero.tolist(),
             crossings.jump.tolist(),
+            crossings.sparse.tolist(),
             strict=True,
         )
         if real

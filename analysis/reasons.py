@@ -174,13 +174,17 @@ def _where_to_add(change: Change, evidence: Evidence, words: _Words) -> list[str
     text = ""
     if middles:
         text = (
-            f"add a size in the middle of each gap between {number(below.size)} and {number(above.size)} "
+            f"add a size in the middle of {'the' if len(middles) == 1 else 'each'} gap "
+            f"between {number(below.size)} and {number(above.size)} "
             f"(e.g. {', '.join(map(Scale.of(evidence.sizes).show, middles))})"
         )
     if change.jump:
         gap = f"between {number(below.size)} and {number(above.size)}"
         jump = f"the curve jumps {gap}, and no smooth curve says where"
         return [f"{jump}: {text}" if text else jump]
+    if change.sparse:
+        far = "the sizes lie too far apart for a curve between them to say where"
+        return [f"{far}: {text}" if text else far]
     wide = above.position - below.position >= OCTAVE
     repeated = all(pairs[stop.size] >= LEAST_PAIRS for stop in inside if stop.measured)
     return [f"for a narrower answer {text}"] if text and wide and repeated else []

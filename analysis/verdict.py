@@ -55,6 +55,7 @@ class Segment:
         upper_first, upper_last: First and last position where its upper edge is at or above zero.
         zero: Where the curve itself passes through zero.
         jump: Whether the curve jumps here.
+        sparse: Whether the sizes lie too far apart for a curve between them to be believed.
     """
 
     lower_first: float
@@ -63,6 +64,12 @@ class Segment:
     upper_last: float
     zero: float
     jump: bool
+    sparse: bool
+
+    @property
+    def loose(self) -> bool:
+        """Whether no smooth curve says where in it anything is."""
+        return self.jump or self.sparse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +111,7 @@ class Change:
         low, high: Positions of the ends of its interval.
         start, end: Indices of the two stops that enclose it.
         jump: Whether the curve jumps inside the bracket, so that the interval is no narrower than that gap.
+        sparse: Whether that is so because sizes lie too far apart.
     """
 
     direction: Direction
@@ -113,6 +121,7 @@ class Change:
     start: int
     end: int
     jump: bool
+    sparse: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,10 +230,10 @@ def _solve(stops: list[Stop], start: int, end: int) -> Change:
         low = min(_finite([_first_zero(band, low_side) for band in bands]), default=low)
     if stops[end].measured and bands:
         high = max(_finite([_last_zero(band, low_side) for band in bands]), default=high)
-    jump = False
+    jump = sparse = False
     for index, segment in segments:
-        if segment is not None and segment.jump:
-            jump = True
+        if segment is not None and segment.loose:
+            jump, sparse = jump or segment.jump, sparse or segment.sparse
             low = min(low, stops[index].position)
             high = max(high, stops[nodes[nodes.index(index) + 1]].position)
     return Change(
@@ -235,6 +244,7 @@ def _solve(stops: list[Stop], start: int, end: int) -> Change:
         start=start,
         end=end,
         jump=jump,
+        sparse=sparse,
     )
 
 
@@ -273,10 +283,10 @@ def _one_sign(stops: list[Stop], first: int, last: int) -> Conclusion:
         return Conclusion(verdict=Verdict.UNDETERMINED, cause=Cause.OPEN_BOTH)
     if open_above:
         band = stops[last].segment
-        position = stops[last].position if band is None else _first_zero(band, state)
+        position = stops[last].position if band is None or band.loose else _first_zero(band, state)
         cause, end = Cause.OPEN_ABOVE, OpenEnd(position=position, stop=last)
     else:
         band = stops[first - 1].segment if stops[first].measured else None
-        position = stops[first].position if band is None else _last_zero(band, -state)
+        position = stops[first].position if band is None or band.loose else _last_zero(band, -state)
         cause, end = Cause.OPEN_BELOW, OpenEnd(position=position, stop=first)
     return Conclusion(verdict=Verdict.UNDETERMINED, cause=cause, open_end=end)

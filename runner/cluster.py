@@ -7,6 +7,7 @@ target. Ray's own retries are off: a failure is a row, and repeating it is for t
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import os
 import re
@@ -22,6 +23,7 @@ from typing import Any
 # Read when Ray is imported or its processes start.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_SCHEDULER_EVENTS", "0")
+os.environ.setdefault("RAY_enable_metrics_collection", "0")  # else the driver grows by 15 kB and more a trial
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")  # `ray job submit --working-dir` brings one of its own
 
@@ -30,6 +32,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from runner.environment import ROOT, usable_cores
 from runner.executor import ACCELERATOR_TYPE, HELD, Answer, Need, Node
+from runner.preflight import judge, look
 from runner.process import request_of
 from sweeps.errors import ClusterError
 from sweeps.trial import Trial
@@ -42,6 +45,10 @@ SETTLE_S = 2.0
 OVERDUE_S = 120.0
 #: How long nodes may take to say who they are. Each starts a worker for it, which its first trial then has.
 INSPECT_S = 30.0
+#: The nodes that are up are looked at so often and not for each trial: with 20 of them a look takes 3 ms.
+LOOK_EVERY_S = 0.5
+#: Ray lists a node that has gone as alive for up to half a minute. Who is listed after this time has been cut off only.
+GONE_S = 120.0
 #: What to do where Ray asks for a token.
 NOT_ADMITTED = (
     "it asks for another token than the one here: RAY_AUTH_MODE=token and the cluster's own token in ~/.ray/auth_token "
@@ -117,7 +124,12 @@ class Cluster:
         self._source = source
         self._running: dict[ray.ObjectRef[dict[str, Any]], _Started] = {}
         self._ended: dict[str, float] = {}  # by node: when its last trial ended
-        self._gone: set[str] = set()  # nodes that took a trial with them: Ray lists them as alive for a while
+        self._gone: dict[str, float] = {}  # nodes that took a task with them, and when
+        self._dead: set[str] = set()  # for Ray too; but it may never end a task on a node that has gone silent
+        self._met: dict[str, tuple[bool, str]] | None = None  # by node: what `judge` says; None: nobody is asked
+        self._asked: dict[str, tuple[ray.ObjectRef[dict[str, Any]], float]] = {}  # by node: its answer, and since when
+        self._seen: list[Node] = []
+        self._look_next = 0.0
         quiet: dict[str, Any] = {"log_to_driver": verbose, "logging_level": "INFO" if verbose else "ERROR"}
         try:
             with warnings.catch_warnings():
@@ -149,15 +161,25 @@ class Cluster:
         self._look = ray.remote(max_retries=0, num_cpus=0)(look_around)
 
     def nodes(self) -> list[Node]:
-        """Return the living nodes with CPUs. A head that declares none runs no trials."""
+        """Return the living nodes with CPUs, as of half a second ago. A head that declares none runs no trials."""
+        if time.monotonic() >= self._look_next:
+            self._look_next = time.monotonic() + LOOK_EVERY_S
+            gone = {node_id for node_id, since in self._gone.items() if time.monotonic() - since < GONE_S}
+            self._seen = self._meet([node for node in self._look_at_nodes() if node.node_id not in gone])
+        return list(self._seen)
+
+    def _look_at_nodes(self) -> list[Node]:
         found = []
         working = {started.node.node_id for started in self._running.values()}
         now = time.monotonic()
         free: dict[str, dict[str, float]] | None = None
+        self._dead.clear()
         for each in ray.nodes():
             resources = each["Resources"] if each["Alive"] else {}
+            if not each["Alive"]:
+                self._dead.add(each["NodeID"])
             node_id, cpus = each["NodeID"], int(resources.get("CPU", 0))
-            if cpus < 1 or node_id in self._gone:
+            if cpus < 1:
                 continue
             is_held = False
             if not (self._embedded or node_id in working or now - self._ended.get(node_id, -math.inf) < SETTLE_S):
@@ -180,28 +202,54 @@ class Cluster:
         """Let each node say who it is, with a task that takes no CPU: a busy node answers too.
 
         Returns:
-            By host and identity of the node: what `runner.preflight.look` found there, or why it said nothing.
+            By host and identity of the node: what `runner.preflight.look` found there, or why it said nothing. A node
+            that turns out to have gone is not among them.
         """
-        asked = {
-            self._look.options(
-                name="who are you?", scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False)
-            ).remote(): node
-            for node in self.nodes()
-        }
-        if not asked:
-            return {}
-        answered, late = ray.wait(list(asked), num_returns=len(asked), timeout=INSPECT_S)
-        said: dict[str, dict[str, Any] | str] = {}
-        for reference in answered:
-            try:
-                said[_named(asked[reference])] = ray.get(reference)
-            except ray.exceptions.RayError as error:
-                lines = [line for line in _plain(error).splitlines() if line.strip()]
-                said[_named(asked[reference])] = lines[-1] if lines else type(error).__name__
-        for reference in late:
+        asked = [(node, self._ask(node)) for node in self.nodes()]
+        self._met = {node.node_id: (True, "") for node, _ in asked}
+        if asked:
+            ray.wait([reference for _, reference in asked], num_returns=len(asked), timeout=INSPECT_S)
+        answers = ((_named(node), self._said(node, reference)) for node, reference in asked)
+        return {name: said for name, said in answers if said is not None}
+
+    def _ask(self, node: Node) -> ray.ObjectRef[dict[str, Any]]:
+        there = NodeAffinitySchedulingStrategy(node.node_id, soft=False)
+        question = self._look.options(name="who are you?", scheduling_strategy=there)
+        asked: ray.ObjectRef[dict[str, Any]] = question.remote()
+        return asked
+
+    def _said(self, node: Node, reference: ray.ObjectRef[dict[str, Any]]) -> dict[str, Any] | str | None:
+        """Return what a node has said by now, or why it has not; None if it has gone."""
+        if not ray.wait([reference], timeout=0)[0]:
             ray.cancel(reference, force=True)
-            said[_named(asked[reference])] = f"no answer within {INSPECT_S:g} s"
-        return said
+            return f"no answer within {INSPECT_S:g} s"
+        try:
+            return ray.get(reference)
+        except ray.exceptions.RayError as error:
+            if _status(error) == "node_lost":
+                self._gone[node.node_id] = time.monotonic()
+                return None
+            lines = [line for line in _plain(error).splitlines() if line.strip()] or [type(error).__name__]
+            if isinstance(error, ray.exceptions.OutOfMemoryError | ray.exceptions.WorkerCrashedError):
+                return f"no answer ({lines[0]})"  # that says nothing of the next time
+            return lines[-1]
+
+    def _meet(self, found: list[Node]) -> list[Node]:
+        """Return the nodes that have said who they are; who joined after `inspect` is asked, and not waited for."""
+        if self._met is None:
+            return found
+        for node in found:
+            if node.node_id in self._met:
+                continue
+            if node.node_id not in self._asked:
+                self._asked[node.node_id] = self._ask(node), time.monotonic()
+            reference, since = self._asked[node.node_id]
+            if ray.wait([reference], timeout=0)[0] or time.monotonic() - since >= INSPECT_S:
+                del self._asked[node.node_id]
+                if (said := self._said(node, reference)) is not None:
+                    self._met[node.node_id] = judge(_named(node), said, look())
+        judged = ((node, self._met[node.node_id]) for node in found if node.node_id in self._met)
+        return [dataclasses.replace(node, is_fit=is_fit, remark=remark) for node, (is_fit, remark) in judged]
 
     def ask_for(self, needs: Sequence[Need]) -> bool:
         """Ask the autoscaler, where there is one; a node that somebody starts by hand is as welcome."""
@@ -238,24 +286,32 @@ class Cluster:
         """Return the trials that have ended; what Ray raises becomes a status."""
         if not self._running:
             return []
-        ready, _ = ray.wait(list(self._running), num_returns=1, timeout=timeout_s)
-        if ready:  # others may have ended meanwhile
-            ready, _ = ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
+        ready, _ = ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
+        if not ready:
+            ready, _ = ray.wait(list(self._running), num_returns=1, timeout=timeout_s)
         answers = []
         for reference in ready:
             started = self._running.pop(reference)
             self._ended[started.node.node_id] = time.monotonic()
             columns = _columns(reference)
             if columns["status"] == "node_lost":
-                self._gone.add(started.node.node_id)
+                self._gone[started.node.node_id] = time.monotonic()
+                self._look_next = 0.0
             answers.append(_answer(started, columns))
         for reference, started in list(self._running.items()):
-            if time.monotonic() - started.since > started.trial.deadline_s + OVERDUE_S:
-                ray.cancel(reference, force=True)
-                del self._running[reference]
-                self._ended.pop(started.node.node_id, None)
+            if started.node.node_id in self._dead:
+                cause = f"{started.node.host} does not answer any more: it is cut off from the cluster, or dead"
+                columns = {"status": "node_lost", "error_type": "NodeDiedError", "error_message": cause}
+            elif time.monotonic() - started.since > started.trial.deadline_s + OVERDUE_S:
                 cause = f"it did not begin: another user of the cluster has taken CPUs of {started.node.host}"
-                answers.append(_answer(started, {"status": "unavailable", "error_type": HELD, "error_message": cause}))
+                columns = {"status": "unavailable", "error_type": HELD, "error_message": cause}
+            else:
+                continue
+            ray.cancel(reference, force=True)
+            del self._running[reference]
+            self._ended.pop(started.node.node_id, None)
+            self._look_next = 0.0
+            answers.append(_answer(started, columns))
         return answers
 
     def close(self) -> None:
@@ -339,11 +395,10 @@ def _columns(reference: ray.ObjectRef[dict[str, Any]]) -> dict[str, Any]:
     try:
         return ray.get(reference)
     except ray.exceptions.RayError as error:
-        return {
-            "status": _status(error),
-            "error_type": type(error).__name__,
-            "error_message": _plain(error)[-4_000:],
-        }
+        message = _plain(error)[-4_000:]
+        if isinstance(error, ray.exceptions.OutOfMemoryError):  # further down: the commands of everybody on the node
+            message = "\n".join(_plain(error).splitlines()[:2])
+        return {"status": _status(error), "error_type": type(error).__name__, "error_message": message}
 
 
 def _status(error: ray.exceptions.RayError) -> str:

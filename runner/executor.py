@@ -63,6 +63,8 @@ class Node:
         accelerators: Accelerators it declares.
         labels: Ray's labels, and `accelerator_type` where it declares one.
         is_held: Whether another user of the cluster has taken CPUs of it, so that a trial would have to wait.
+        is_fit: Whether it can run what is asked: its code and its versions go with the driver's.
+        remark: What people should know of it; why it is not fit, if it is not.
     """
 
     node_id: str
@@ -71,6 +73,13 @@ class Node:
     accelerators: int
     labels: Mapping[str, str] = field(default_factory=dict)
     is_held: bool = field(default=False, compare=False)
+    is_fit: bool = field(default=True, compare=False)
+    remark: str = field(default="", compare=False)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a trial that is sent here would begin."""
+        return self.is_fit and not self.is_held
 
     def has(self, need: Need) -> bool:
         """Whether it has what trials need; who belongs where is for the driver to decide."""

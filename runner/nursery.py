@@ -112,6 +112,8 @@ def _begin(
         for pipe in pipes:  # an end of it that lives on here would hide the death of the nursery
             pipe.close()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is a row, not a file of gigabytes
+        with contextlib.suppress(OSError):  # where memory runs out, the kernel ends a trial and not who waits for it
+            Path("/proc/self/oom_score_adj").write_text("1000")
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output_fd, 1)
         os.dup2(output_fd, 2)

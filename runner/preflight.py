@@ -18,6 +18,7 @@ from runner.executor import Need, Node
 from sweeps.errors import ClusterError
 from sweeps.trial import Trial
 
+S_PER_HOUR = 3600.0
 #: A trial without a word from the study: the clock runs for two seconds or so, the rest is getting ready.
 RULE_OF_THUMB_S = 4.0
 
@@ -77,6 +78,20 @@ def check(said: Mapping[str, Mapping[str, Any] | str], own: Mapping[str, Any]) -
     return warnings
 
 
+def judge(name: str, found: Mapping[str, Any] | str, own: Mapping[str, Any]) -> tuple[bool, str]:
+    """Say of one node, one that has joined while trials run, whether it can run them, and what people should know.
+
+    Args:
+        name: Of the node.
+        found: What `look` found there, or why it said nothing.
+        own: What `look` finds where the driver is.
+    """
+    try:
+        return True, "; ".join(check({name: found}, own))
+    except ClusterError as error:
+        return False, f"{error}; until then it runs no trials"
+
+
 _WORDS = {"code": "version of runner/", "ray": "Ray", "python": "Python"}
 _MEND = {
     "code": "an installed copy there hides the one that was sent: uninstall it on the nodes",
@@ -92,7 +107,7 @@ def plan(
     by_target: bool,
     seconds: Mapping[str, float],
 ) -> list[str]:
-    """Say what a run would do, a line each: trials by target, who serves them, what is missing, the time it takes.
+    """Say what a run would do, a line each: trials by target, who serves them, what is missing, its time and cost.
 
     Args:
         todo: What is open, pair by pair.
@@ -105,6 +120,7 @@ def plan(
     able: defaultdict[str, dict[str, Node]] = defaultdict(dict)  # by target: the nodes that its trials can run on
     free_at: dict[str, float] = {node.node_id: 0.0 for node in nodes}
     missing: dict[str, str] = {}
+    cost: dict[str, float] = {}
     for job in jobs:
         for part, serving in _placed(job, nodes, by_target=by_target):
             for trial in part:
@@ -114,7 +130,12 @@ def plan(
                 missing.update({trial.target.name: f"no node declares {need.told}" for trial in part})
                 continue
             first = min(serving, key=lambda node: free_at[node.node_id])
-            free_at[first.node_id] += sum(seconds.get(trial.target.name, RULE_OF_THUMB_S) for trial in part)
+            for trial in part:
+                name, price = trial.target.name, trial.target.price_per_hour
+                taken_s = seconds.get(name, RULE_OF_THUMB_S)
+                free_at[first.node_id] += taken_s
+                if price is not None:
+                    cost[name] = cost.get(name, 0.0) + price * taken_s / S_PER_HOUR
     lines = []
     for name, count in sorted(counts.items()):
         who = missing.get(name) or ", ".join(_told(node) for node in able[name].values())
@@ -124,7 +145,11 @@ def plan(
         how = f"from the study's own rows of {', '.join(known)}" if known else "no rows yet"
         if len(known) < len(counts):
             how += f"; {RULE_OF_THUMB_S:g} s a trial as a rule of thumb" + (" for the others" if known else "")
-        lines.append(f"About {_duration(max(free_at.values()))} for {can} trials ({how}).")
+        lines.append(f"About {in_words(max(free_at.values()))} for {can} trials ({how}).")
+    if cost:
+        whose = "" if cost.keys() == counts.keys() - missing.keys() else f" of {', '.join(sorted(cost))}"
+        told = f"{sum(cost.values()):.2g}"
+        lines.append(f"That costs about {told} for the trials{whose}, at their price_per_hour; idle hours come on top.")
     return lines
 
 
@@ -136,6 +161,13 @@ def durations(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
         if isinstance(begun, datetime) and isinstance(ended, datetime):
             taken[row["target"]].append((ended - begun).total_seconds())
     return {target: median(each) for target, each in taken.items()}
+
+
+def in_words(seconds: float) -> str:
+    """Return a duration as people say it, such as `90 s`, `12 min` or `3.5 h`."""
+    if seconds < 90:
+        return f"{math.ceil(seconds)} s"
+    return f"{math.ceil(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _placed(
@@ -154,12 +186,6 @@ def _placed(
 def _told(node: Node) -> str:
     gpus = f", {node.accelerators} GPU{'s' if node.accelerators > 1 else ''}" if node.accelerators else ""
     return f"{node.host} ({node.cpus} CPUs{gpus}{', busy' if node.is_held else ''})"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{math.ceil(seconds)} s"
-    return f"{math.ceil(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _to_compare(what: str, found: Mapping[str, Any]) -> Any:

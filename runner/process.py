@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from runner.devices.host_memory import killed_for_memory
 from runner.environment import ROOT, machine
 from runner.nursery import PYTHON
 from runner.timing import now_ns
@@ -202,15 +203,17 @@ def answer_of(
     """
     who = machine()  # takes a second once, while a new nursery imports torch
     started = datetime.now(UTC).isoformat()
+    killed = killed_for_memory()
     asked = {"declared_cpus": declared_cpus, "environment": dict(environment or {}), "asked_ns": now_ns()}
     report = nursery.run({**request, **asked})
+    has_run_out = report["signal"] == signal.SIGKILL and killed_for_memory() > killed
     return {
         "started_at": started,
         "finished_at": datetime.now(UTC).isoformat(),
         "device": request["target"]["device"],
         "start_method": nursery.start_method,
         **who,
-        **_columns(report, request["deadline_s"]),
+        **_columns(report, request["deadline_s"], has_run_out=has_run_out),
     }
 
 
@@ -223,8 +226,8 @@ def close() -> None:
 atexit.register(close)
 
 
-def _columns(report: Mapping[str, Any], deadline_s: float) -> dict[str, Any]:
-    """Turn what the nursery reports of a child into columns."""
+def _columns(report: Mapping[str, Any], deadline_s: float, *, has_run_out: bool) -> dict[str, Any]:
+    """Turn what the nursery reports of a child into columns; `has_run_out` says that the kernel ended it for memory."""
     used = {name: report[name] for name in ("cpu_time_s", "peak_memory_bytes", "involuntary_switches")}
     if report["answer"]:
         try:
@@ -235,6 +238,12 @@ def _columns(report: Mapping[str, Any], deadline_s: float) -> dict[str, Any]:
     if report["timed_out"]:
         message = f"stopped at the deadline of {deadline_s:g} s (deadline_s in the sweep)"
         return {**used, "status": "timeout", "error_type": "Timeout", "error_message": message}
+    if has_run_out:
+        message = (
+            "the kernel ended the trial's process, for the memory of this machine or of its control group had run "
+            f"out; the process held {report['peak_memory_bytes'] / 1e9:.1f} GB"
+        )
+        return {**used, "status": "oom", "error_type": "SIGKILL", "error_message": message}
     name = _signal_name(report["signal"]) if report["signal"] else f"exit code {report['exit']}"
     message = f"the trial's process ended by {name} without an answer"
     if report["signal"] == signal.SIGKILL:

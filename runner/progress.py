@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
-from collections.abc import Sequence
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,17 +21,89 @@ from rich.progress import (
     MofNCompleteColumn,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.progress import Progress as Bar
 from rich.text import Text
 
 from runner.executor import Node
+from runner.preflight import in_words
 from sweeps.record import Record, first_line
 from sweeps.trial import Trial
 
 #: Answers that are not what was hoped for; shown as they come.
 NOTABLE = frozenset({"oom", "timeout", "error", "crashed", "invalid", "node_lost", "unavailable"})
+#: The log sums up so often how far it is.
+SUM_UP_EVERY_S = 60.0
+
+
+@dataclass(kw_only=True)
+class _Place:
+    """A node, what has ended there, and what runs there."""
+
+    node: Node
+    done: int = 0
+    trial_id: str = ""
+    now: str = "idle"
+
+
+class _Log(logging.FileHandler):
+    """A file that does without a line that cannot be written: a full disk ends the run by the rows it cannot take."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (the library's own name)
+        """Say nothing."""
+
+    def close(self) -> None:
+        """Close it, whatever lines are still to be written."""
+        with contextlib.suppress(OSError):
+            super().close()
+
+
+class Outlook:
+    """How long the rest takes, by what has been measured so far."""
+
+    def __init__(self) -> None:
+        self._left: Counter[str] = Counter()
+        self._ended: Counter[str] = Counter()
+        self._taken_s: defaultdict[str, float] = defaultdict(float)
+        self._nodes: defaultdict[str, set[str]] = defaultdict(set)
+
+    def plan(self, trial: Trial, count: int = 1) -> None:
+        """Such trials are to be run, so many more; or fewer, if the number is negative."""
+        self._left[trial.target.name] += count
+
+    def begin(self, trial: Trial, node_id: str) -> None:
+        """A trial begins on a node, so that node serves its target, and where pairs are measured the others too."""
+        for target in self._left if trial.paired else [trial.target.name]:
+            self._nodes[target].add(node_id)
+
+    def end(self, record: Record) -> None:
+        """A trial has ended."""
+        self._left[record.target] -= 1
+        if record.started_at and record.finished_at:
+            self._ended[record.target] += 1
+            self._taken_s[record.target] += (record.finished_at - record.started_at).total_seconds()
+
+    def lose(self, node_id: str) -> None:
+        """A node serves nobody any more."""
+        for nodes in self._nodes.values():
+            nodes.discard(node_id)
+
+    def left_s(self) -> float | None:
+        """Return the seconds that the busiest node still has to work, None as long as no trial has ended.
+
+        The trials that are left of a target are shared by the nodes that serve it, each trial at the mean of
+        those that have ended; a target that none has ended of is taken to be like the others.
+        """
+        if not self._ended:
+            return None
+        of_all_s = sum(self._taken_s.values()) / self._ended.total()
+        work: defaultdict[str, float] = defaultdict(float)
+        for target, count in self._left.items():
+            mean_s = self._taken_s[target] / self._ended[target] if self._ended[target] else of_all_s
+            nodes = self._nodes[target] or set().union(*self._nodes.values())
+            for node_id in nodes:
+                work[node_id] += max(0, count) * mean_s / len(nodes)
+        return max(work.values(), default=None)
 
 
 class Progress:
@@ -43,23 +119,26 @@ class Progress:
         """
         self._console = console
         self._is_watched = console.is_terminal and not console.is_dumb_terminal and _has_width(console)
-        self._total = total
-        self._failures = 0
+        self._total, self._done = total, 0
+        self._failures: Counter[str] = Counter()
         self._told: set[str] = set()
-        self._running: dict[str, str] = {}
+        self._begun: dict[str, tuple[str, str]] = {}  # by trial: its label, and where it was begun last
+        self._places: dict[str, _Place] = {}  # by node
+        self._hosts: Counter[str] = Counter()  # how many of the nodes a host has
+        self._outlook = Outlook()
+        self._end: float | None = None
+        self._sum_up_next = time.monotonic() + SUM_UP_EVERY_S
         self._bar = Bar(
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[failures]}"),
             TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[left]}"),
         )
-        self._task = self._bar.add_task("trials", total=total, failures="")
-        self._now = Text("", overflow="ellipsis", no_wrap=True)
-        self._live = Live(Group(self._bar, self._now), console=console, refresh_per_second=4)
+        self._task = self._bar.add_task("trials", total=total, failures="", left="")
+        self._live = Live(get_renderable=self._render, console=console, refresh_per_second=4)
         self._log = logging.Logger("sweep")  # noqa: LOG001  (not in the registry: one a run, and no root handlers)
-        handler = logging.FileHandler(log, encoding="utf-8")
+        handler = _Log(log, encoding="utf-8")
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S%z"))
         self._log.addHandler(handler)
 
@@ -71,7 +150,12 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._now.plain = ""
+        text, nodes = f"Trials by node: {self._by_node()}", len(self._places)
+        self._places, self._end = {}, None
+        if nodes > 1:
+            self.say(text)
+        elif nodes:
+            self._log.info(text)
         self._live.stop()
         for handler in self._log.handlers:
             handler.close()
@@ -84,11 +168,22 @@ class Progress:
         else:
             print(text, flush=True)
 
+    def planned(self, trials: Iterable[Trial]) -> None:
+        """These trials are to be run."""
+        for trial in trials:
+            self._outlook.plan(trial)
+
     def started(self, trial: Trial, node: Node) -> None:
         """A trial begins on a node."""
-        self._log.info(f"start {trial.trial_id} {trial.label}, on {node.host}")
-        self._running[trial.trial_id] = f"{trial.label}, on {node.host}"
-        self._show()
+        if node.node_id not in self._places:
+            self._places[node.node_id] = _Place(node=node)
+            self._hosts[node.host] += 1
+        place = self._places[node.node_id]
+        trial_id, label = trial.trial_id, trial.label
+        place.trial_id, place.now = trial_id, label
+        self._begun[trial_id] = label, node.node_id
+        self._outlook.begin(trial, node.node_id)
+        self._log.info(f"start {trial_id} {label}, on {self._name(place)}")
 
     def waiting(self, targets: Sequence[str], seconds: float) -> None:
         """Trials of these targets wait for a node that serves them."""
@@ -97,34 +192,57 @@ class Progress:
     def repeated(self, trial: Trial) -> None:
         """A trial was disturbed by something else on its cores and will be measured once more."""
         self._total += 1
-        self._bar.update(self._task, total=self._total)
+        self._outlook.plan(trial)
         self._log.info(f"disturbed {trial.trial_id} {trial.label}: will be measured once more")
 
     def moved(self, trial: Trial, *, again: int) -> None:
         """The node of a trial has gone: its pair, of which so many trials had been begun, is measured elsewhere."""
         self._total += again
-        self._bar.update(self._task, total=self._total)
+        self._outlook.plan(trial, again)
         self._log.info(f"lost {trial.trial_id} {trial.label}: its pair will be measured on another node")
 
     def skipped(self, trial: Trial) -> None:
         """A trial cannot be run now, which is no news, or has an answer that is better than none; its row stands."""
-        self._bar.advance(self._task)
+        self._done += 1
+        self._outlook.plan(trial, -1)
         self._log.info(f"not run {trial.trial_id} {trial.label}: its row stands")
 
     def stored(self, records: list[Record]) -> None:
         """Records are on disk: only now are they reported."""
         for record in records:
-            label = self._running.pop(record.trial_id, record.target)
-            if record.status in NOTABLE:
-                self._failures += 1
+            self._done += 1
+            told = self._end_of(record)
             self._log.info(f"done {record.trial_id} {record.status} {record.error_message or ''}".rstrip())
             if not self._is_watched:
                 print(f"done {record.trial_id} {record.status}", flush=True)
-            if record.status in NOTABLE and self._is_new(record):
-                self._show_fault(record.status, f"{label}: {first_line(record.error_message)}")
-            self._bar.advance(self._task)
+            if record.status in NOTABLE:
+                self._failures[record.status] += 1
+                if self._is_new(record):
+                    self._show_fault(record.status, f"{told}: {first_line(record.error_message)}")
         if records:
-            self._show()
+            left_s = self._outlook.left_s()
+            self._end = None if left_s is None else time.monotonic() + left_s
+        if time.monotonic() >= self._sum_up_next:
+            self._sum_up_next = time.monotonic() + SUM_UP_EVERY_S
+            failures, left = self._failures_in_words(), self._left_in_words()
+            parts = [f"{self._done} of {self._total} trials", failures, left, f"by node: {self._by_node()}"]
+            self._log.info("; ".join(part for part in parts if part))
+
+    def _end_of(self, record: Record) -> str:
+        """Take notice of a trial that has ended; return its label and its node, or its target if it never began."""
+        self._outlook.end(record)
+        label, begun_on = self._begun.get(record.trial_id, (record.target, ""))
+        place = self._places.get(record.node_id or begun_on)
+        if place is None:
+            return label
+        if record.status == "node_lost":
+            place.now = "lost"
+            self._outlook.lose(place.node.node_id)
+            return f"{label}, on {self._name(place)}"
+        place.done += 1
+        if place.trial_id == record.trial_id:
+            place.now = "idle"
+        return f"{label}, on {self._name(place)}"
 
     def _show_fault(self, status: str, what: str) -> None:
         if self._is_watched:
@@ -140,10 +258,31 @@ class Progress:
         self._told.add(fault)
         return True
 
-    def _show(self) -> None:
-        failures = f"[bold]{self._failures} not ok[/]" if self._failures else ""
-        self._bar.update(self._task, failures=failures)
-        self._now.plain = "\n".join(self._running.values())
+    def _render(self) -> Group:
+        """Return what a terminal shows at this moment: the bar, and a line a node."""
+        self._bar.update(
+            self._task,
+            total=self._total,
+            completed=self._done,
+            failures=f"[bold]{self._failures_in_words()}[/]" if self._failures else "",
+            left=self._left_in_words(),
+        )
+        lines = [f"{self._name(place)} ({place.done} done): {place.now}" for place in list(self._places.values())]
+        return Group(self._bar, Text("\n".join(lines), overflow="ellipsis", no_wrap=True))
+
+    def _failures_in_words(self) -> str:
+        return ", ".join(f"{count} {status}" for status, count in sorted(self._failures.items()))
+
+    def _left_in_words(self) -> str:
+        return "" if self._end is None else f"about {in_words(max(0.0, self._end - time.monotonic()))} left"
+
+    def _by_node(self) -> str:
+        return ", ".join(f"{self._name(place)} {place.done}" for place in self._places.values())
+
+    def _name(self, place: _Place) -> str:
+        """Return the host, and which of its nodes it is where it has several."""
+        node = place.node
+        return node.host if self._hosts[node.host] == 1 else f"{node.host} ({node.node_id[:8]})"
 
 
 def _has_width(console: Console) -> bool:

@@ -30,6 +30,12 @@ from sweeps.trial import Trial
 TICK_S = 1.0
 #: After so many repeats in a row that were disturbed again, repeating only makes the sweep longer.
 MOST_IN_VAIN = 3
+#: Columns that say why where they are null.
+NULLABLE = tuple(
+    each.name
+    for each in dataclasses.fields(Record)
+    if each.default is None and each.name not in ("error_type", "error_message", "null_reasons")
+)
 #: Columns that stay null in a row although nothing went wrong, and why.
 NULL_WITHOUT = {
     "cuda": "this torch is built without CUDA",
@@ -105,6 +111,7 @@ def run(
         KeyboardInterrupt: Passed on, after what has ended is on disk.
     """
     driver = _Driver(todo, store, executor, progress, axis, by_target, code_version, wait_s, absence, until)
+    progress.planned(trial for pair in todo for trial in pair)
     asked = {trial.trial_id for pair in todo for trial in pair}
     for pair in plan:
         for trial in pair:
@@ -148,7 +155,7 @@ class _Driver:
         self._moved: set[int] = set()  # places of jobs that have been given to another node once
         self._busy: dict[str, _Job] = {}  # by node: what follows the trial that runs there
         self._is_in_trouble = False
-        self._told_of_held: set[str] = set()
+        self._told: set[tuple[str, str]] = set()  # nodes, and what has been said of them
         self._wait_until: float | None = None
         self._gpu_nodes_do_cpu_work = False  # in a sweep by target, until it is clear that no CPU machine comes
         self.ran = 0
@@ -160,24 +167,24 @@ class _Driver:
             self._again = defaultdict(
                 deque, {n.node_id: self._again[n.node_id] for n in nodes}
             )  # lost nodes lose theirs
-            self._tell_of_held(nodes)
+            self._tell_of(nodes)
             for node in nodes:
-                while node.node_id not in self._busy and not node.is_held and (job := self._next_job(node)):
+                while node.node_id not in self._busy and node.is_free and (job := self._next_job(node)):
                     self._begin(job, node)
             self._give_up_on_missing(nodes)
+            self._progress.stored(self._store.flush())  # while the nodes are at work again
+            self._tell_of_trouble()
             answers = self._executor.wait(TICK_S)
             for answer in answers:
                 self._take(answer)
             if not answers and not self._busy and any(self._queues.values()):
                 time.sleep(TICK_S)  # for nodes to come
-            self._progress.stored(self._store.flush())
-            self._tell_of_trouble()
 
     def _stop_early(self, nodes: list[Node]) -> None:
         """Begin nothing more when time is up, or when everything fails alike."""
         if not (any(self._queues.values()) or any(self._again.values())):
             return
-        if fault := self._common_fault.found(node.node_id for node in nodes):
+        if fault := self._common_fault.found(node.node_id for node in nodes if node.is_fit):
             why = f"The first trials all ended in the same way ({fault}), so the rest is not run."
         elif time.monotonic() >= self._until:
             why = "The time is up (--max-minutes): what runs is finished, and the same command runs the rest."
@@ -196,14 +203,14 @@ class _Driver:
                 f"{self._store.trouble}; {held}" if self._is_in_trouble else "The study can be written again."
             )
 
-    def _tell_of_held(self, nodes: list[Node]) -> None:
-        """Say once of a node that it is busy."""
+    def _tell_of(self, nodes: list[Node]) -> None:
+        """Say once of a node that it is busy, and once what else people should know of it."""
         for node in nodes:
-            if node.is_held and node.node_id not in self._told_of_held:
-                self._told_of_held.add(node.node_id)
-                self._progress.say(
-                    f"{node.host} is busy: another user has taken CPUs of it; it is used when they are free"
-                )
+            busy = f"{node.host} is busy: another user has taken CPUs of it; it is used when they are free"
+            for text in (busy if node.is_held else "", node.remark):
+                if text and (node.node_id, text) not in self._told:
+                    self._told.add((node.node_id, text))
+                    self._progress.say(text)
 
     def _enqueue(self, job: _Job, *, first: bool = False) -> None:
         queue = self._queues[self._need_of(job)]
@@ -296,7 +303,7 @@ class _Driver:
 
     def _give_up_on_missing(self, nodes: list[Node]) -> None:
         """Deal with jobs that no node can serve: ask for nodes, wait, then say that they are unavailable."""
-        free = [node for node in nodes if not node.is_held]
+        free = [node for node in nodes if node.is_free]
         stuck = {
             need: queue
             for need, queue in self._queues.items()
@@ -325,7 +332,7 @@ class _Driver:
             if trial.trial_id in self._answered:  # on a node that has gone since: better this answer than none
                 self._progress.skipped(trial)
                 continue
-            if any(node.serves(trial.target) for node in nodes if not node.is_held):
+            if any(node.serves(trial.target) for node in nodes if node.is_free):
                 self._enqueue(_Job(job.place, [trial], [trial]))
                 continue
             cause = self._cause(trial, nodes)
@@ -336,6 +343,8 @@ class _Driver:
 
     def _cause(self, trial: Trial, nodes: list[Node]) -> str:
         target = trial.target
+        if unfit := [node.remark for node in nodes if not node.is_fit and node.serves(target)]:
+            return unfit[0]
         if not nodes:
             return f"no node that runs trials came up within {self._wait_s:g} s"
         if held := sorted({node.host for node in nodes if node.serves(target)}):
@@ -361,29 +370,29 @@ def record_of(trial: Trial, columns: Mapping[str, Any], *, attempt: int, code_ve
             known[name] = datetime.fromisoformat(known[name])
     known.setdefault("device", trial.target.device)
     reasons = dict(known.pop("null_reasons", {}))
-    record = Record(
-        **known,
-        sweep=trial.sweep,
-        trial_id=trial.trial_id,
-        config_id=trial.config_id,
-        pair_id=trial.pair_id,
-        pair_order=trial.pair_order,
-        paired=trial.paired,
-        pass_index=trial.pass_index,
-        rung=trial.rung,
-        attempt=attempt,
-        workload=short_name(trial.workload),
-        parameters=trial.parameters,
-        target=trial.target.name,
-        deadline_s=trial.deadline_s,
-        code_version=code_version,
-    )
-    for name, value in record.row().items():
-        if value is None and name not in ("error_type", "error_message", "null_reasons"):
-            why = NULL_WITHOUT.get(name) if record.status == "ok" else f"the trial ended as {record.status}"
-            why = "means nothing for this trial" if name in trial.parameters else why
+    known |= {
+        "sweep": trial.sweep,
+        "trial_id": trial.trial_id,
+        "config_id": trial.config_id,
+        "pair_id": trial.pair_id,
+        "pair_order": trial.pair_order,
+        "paired": trial.paired,
+        "pass_index": trial.pass_index,
+        "rung": trial.rung,
+        "attempt": attempt,
+        "workload": short_name(trial.workload),
+        "target": trial.target.name,
+        "deadline_s": trial.deadline_s,
+        "code_version": code_version,
+    }
+    for name in NULLABLE:
+        if name not in known:
+            why = NULL_WITHOUT.get(name) if known["status"] == "ok" else f"the trial ended as {known['status']}"
             reasons.setdefault(name, why or "not known on this machine")
-    return dataclasses.replace(record, null_reasons=reasons)
+    for name, value in trial.parameters.items():
+        if value is None:
+            reasons.setdefault(name, "means nothing for this trial")
+    return Record(**known, parameters=trial.parameters, null_reasons=reasons)
 
 
 def _is_open(status: str, retry: frozenset[str]) -> bool:

@@ -49,6 +49,7 @@ class Store:
         check(folder, sweep)
         self._open: list[Record] = []  # rows of the open part
         self._written = 0  # how many of them are on disk
+        self._rows = pa.table({})  # those that have been made rows of a table
         self._next_write = 0.0
         self._part = self._new_part()
         self.trouble = ""
@@ -62,7 +63,8 @@ class Store:
             joined = join(sweep, read_sweep(folder) if folder.has(SWEEP) else sweep)
             folder.write(SWEEP, joined.dump().encode())  # first: it makes the folder a study
             folder.make(TRIALS)
-            self._alike = [joined.parameters, *({name: v} for name, values in joined.axes.items() for v in values)]
+            by_type = {(name, type(v)): {name: v} for name, values in joined.axes.items() for v in values}
+            self._alike = [joined.parameters, *by_type.values()]
             _widen(folder, schema(self._alike))
             self.warnings, answered = _final_rows(folder)
         except OSError as error:
@@ -89,7 +91,7 @@ class Store:
     def add(self, record: Record) -> None:
         """Take a record; `flush` brings it to disk."""
         self._open.append(record)
-        self._note(record.row())
+        self._note({**record.parameters, **vars(record)})
 
     def flush(self, *, now: bool = False) -> list[Record]:
         """Bring records to disk, if it is time or `now`.
@@ -113,13 +115,13 @@ class Store:
         safe = self._open[self._written :]
         self._written = len(self._open)
         if self._written >= ROWS_PER_PART:
-            self._open, self._written, self._part = [], 0, self._new_part()
+            self._open, self._written, self._rows, self._part = [], 0, pa.table({}), self._new_part()
         return safe
 
     def _write(self) -> bool:
         """Write the open part; return whether it is there now."""
         whole = pa.BufferOutputStream()
-        pq.write_table(table(self._open, self._alike), whole)
+        pq.write_table(self._open_rows(), whole)
         try:
             self.folder.write(self._part, whole.getvalue())
             self.trouble = ""
@@ -128,6 +130,17 @@ class Store:
         pause = SECONDS_BETWEEN_WRITES if self.folder.is_local else SECONDS_BETWEEN_OBJECTS
         self._next_write = time.monotonic() + pause
         return not self.trouble
+
+    def _open_rows(self) -> pa.Table:
+        """Return the open part as a table; rows that were in it before are not made anew."""
+        new = table(self._open[self._rows.num_rows :], self._alike)
+        if not self._rows.num_rows:
+            self._rows = new
+        elif new.schema.equals(self._rows.schema):
+            self._rows = pa.concat_tables([self._rows, new])
+        else:  # these have a parameter that the others lack
+            self._rows = table(self._open, self._alike)
+        return self._rows
 
     def _note(self, row: Mapping[str, Any]) -> None:
         trial_id, status = row["trial_id"], row["status"]

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from sweeps.families import FAMILIES
@@ -45,17 +46,17 @@ class Trial:
     deadline_s: float
     rung: str = HEADLINE
 
-    @property
+    @cached_property  # a driver asks each of these about a dozen times a trial
     def config_id(self) -> str:
         """Identity of the configuration: the workload with every parameter fixed."""
         return _digest(self._identity_of(self.parameters))
 
-    @property
+    @cached_property
     def pair_id(self) -> str:
         """Identity of the pair: what all its trials have in common, in one pass."""
         return _digest({"configuration": self._identity_of(self.pair), "pass": self.pass_index})
 
-    @property
+    @cached_property
     def trial_id(self) -> str:
         """Identity of what is asked, not of where or when: asking twice runs once."""
         return _digest(
@@ -67,7 +68,7 @@ class Trial:
             }
         )
 
-    @property
+    @cached_property
     def label(self) -> str:
         """A short name for people: workload, what is not as usual, target, rung, pass."""
         usual = FAMILIES[self.workload].usual if self.workload in FAMILIES else {}

@@ -115,3 +115,21 @@ def test_fewer_than_two_nodes_have_no_segment(values):
     value = np.array(values)
     found = find_crossings(np.zeros(len(value), dtype=int), value, value, value)
     assert found.lower_first.size == found.jump.size == 0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([1, 64], [True]),  # nobody says how the curve bends
+        ([1, 2], [False]),
+        ([1, 16, 256], [True, True]),  # each with one neighbour
+        ([1, 4, 16], [False, False]),
+        ([1, 2, 32, 64], [False, False, False]),  # far, and a neighbour on either side
+        ([1, 2, 4, 64], [False, False, True]),
+    ],
+)
+def test_sizes_that_lie_too_far_apart_are_told(sizes, expected):
+    position = np.log(np.array(sizes, dtype=float))
+    found = find_crossings(np.zeros(len(sizes), dtype=np.int64), position, 1 - position, np.full(len(sizes), 0.01))
+    assert found.sparse.tolist() == expected
+    assert found.loose.tolist() == [a or b for a, b in zip(expected, found.jump.tolist(), strict=True)]

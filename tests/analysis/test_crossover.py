@@ -35,7 +35,7 @@ def test_crosses():
     assert 64 < row["low"] < 100 < row["high"] < 128
     assert (row["bracket_low"], row["bracket_high"]) == (64, 128)
     assert row["reasons"][0] == "cpu is faster up to 64, and gpu is faster from 128 on"
-    assert told(row, "add a size in the middle of each gap between 64 and 128 (e.g. 91)")
+    assert told(row, "add a size in the middle of the gap between 64 and 128 (e.g. 91)")
     assert row["changes"] == []
 
 
@@ -742,3 +742,11 @@ def test_times_that_are_no_numbers_are_refused():
     frame["step_times_s"] = [["fast"]] * len(frame)
     with pytest.raises(ValueError, match="step_times_s must hold lists of numbers"):
         crossovers(frame, **ASKED)
+
+
+def test_two_sizes_far_apart_have_no_interval_between_them():
+    """A launch floor against linear work crosses at 100; the straight line between 16 and 1024 says 136."""
+    row = conclude(made_frame(lambda size: math.log((9e-4 + 1e-6 * size) / (1e-5 * size)), sizes=(16, 1024)))
+    assert row["verdict"] == "crosses"
+    assert (row["low"], row["high"]) == (16, 1024)
+    assert told(row, "the sizes lie too far apart for a curve between them to say where: add a size")

@@ -272,7 +272,7 @@ def test_releases_moved_the_crossing_of_one_pair_of_machines(published):
     older = crossing("r4.8xlarge 2021-01-14", "p3.2xlarge 2021-01-15")
     newer = crossing("r4.8xlarge 2024-06-04", "p3.2xlarge 2024-06-06")
     assert (older["verdict"], newer["verdict"]) == ("crosses", "crosses")
-    assert newer["high"] < older["low"]
+    assert newer["high"] <= older["low"]  # sizes ten times apart: no curve says where between them
 
 
 def test_more_threads_are_not_faster(published):
@@ -354,7 +354,7 @@ def test_boosting_that_meets_at_the_edge(typed):
     cpu, gpu = {1e5: 4.2, 1e6: 16.0, 1e7: 104.6}, {1e5: 17.5, 1e6: 38.5, 1e7: 103.2}
     row = typed(cpu, gpu)
     assert agrees(row, "tie at the top")
-    assert row["low"] > 1e6
+    assert row["low"] >= 1e6
 
 
 def test_single_runs_that_change_twice_have_no_winner_throughout(typed):

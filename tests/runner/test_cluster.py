@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import tempfile
+import time
 from contextlib import chdir, contextmanager
 from pathlib import Path
 
@@ -156,6 +157,21 @@ def test_a_killed_worker_is_a_crashed_row_and_the_run_goes_on(executor, tmp_path
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_killed_trial_is_a_crashed_row_and_the_worker_goes_on(executor, tmp_path):
+    with running(executor, tmp_path) as (word, worker, answers):
+        os.kill(word["pid"], signal.SIGKILL)
+    found = answers[0].columns
+    assert (found["status"], found["error_type"]) == ("crashed", "SIGKILL")
+    assert found["error_message"].startswith("the trial's process ended by SIGKILL without an answer; the machine may")
+    assert columns_of(executor, deed="nothing")["status"] == "ok"
+    assert is_alive(worker.pid)
+
+
+def test_a_deadline_ends_a_blocking_call(executor):
+    found = columns_of(executor, deed="block", deadline_s=0.5)
+    assert (found["status"], found["error_type"]) == ("timeout", "Timeout")
+
+
 def test_a_killed_nursery_is_a_crashed_row_and_the_worker_goes_on(executor, tmp_path):
     with running(executor, tmp_path) as (word, worker, answers):
         os.kill(word["nursery"], signal.SIGKILL)
@@ -178,6 +194,16 @@ def test_a_trial_on_a_node_that_has_gone_is_lost(executor):
     executor.start(trial, gone)
     answers = wait_until(lambda: executor.wait(0.25), "Ray gives up")
     assert (answers[0].columns["status"], answers[0].node) == ("node_lost", gone)
+
+
+def test_a_node_that_was_cut_off_for_a_while_is_used_again(executor, monkeypatch):
+    (node,) = executor.nodes()
+    monkeypatch.setattr(executor, "_gone", {node.node_id: time.monotonic()})
+    monkeypatch.setattr(cluster, "LOOK_EVERY_S", 0.0)
+    executor._look_next = 0.0
+    assert executor.nodes() == []
+    monkeypatch.setattr(cluster, "GONE_S", 0.0)
+    assert executor.nodes() == [node]
 
 
 def test_what_ray_raises_has_no_colours(executor, monkeypatch):

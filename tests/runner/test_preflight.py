@@ -1,16 +1,19 @@
 """Which nodes go with the driver, and what a run would do."""
 
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
+from ray.cluster_utils import Cluster as Simulated
 
-from runner import preflight
+from runner import cluster, preflight
+from runner.cluster import Cluster
 from runner.environment import code_version, usable_cores
 from runner.executor import Need, Node
-from runner.preflight import check, durations, look, plan
+from runner.preflight import check, durations, in_words, judge, look, plan
 from sweeps.errors import ClusterError
 from sweeps.target import Target
-from tests.runner.asking import make_sweep
+from tests.runner.asking import make_sweep, wait_until
 
 OWN = {
     "code": "c0de",
@@ -20,6 +23,7 @@ OWN = {
     "cores": 4,
     "given_threads": None,
 }
+SMALL_STORE = {"object_store_memory": 80_000_000}
 BOTH = {"targets": ["cpu", "gpu"], "axes": {"batch_size": [1, 2, 4]}, "passes": 2}
 TWO_KINDS = [{"name": "small", "device": "cpu", "where": {"size": "s"}}, "cpu", "gpu"]
 
@@ -72,6 +76,73 @@ def test_another_patch_of_python_and_other_cores_are_no_news():
     assert check({"host-a": {**OWN, "python": "3.11.9", "cores": 64}}, OWN) == []
 
 
+def test_a_node_that_joins_later_is_judged_and_ends_nothing():
+    assert judge("host-a", OWN, OWN) == (True, "")
+    is_fit, remark = judge("host-a", {**OWN, "torch": "2.12.0"}, OWN)
+    assert is_fit
+    assert remark.startswith("host-a has PyTorch 2.12.0")
+    is_fit, remark = judge("host-a", {**OWN, "ray": "2.59.0"}, OWN)
+    assert not is_fit
+    assert remark.startswith("host-a has another Ray (2.59.0) than where this command runs (2.60.0)")
+    assert judge("host-a", "no answer within 30 s", OWN)[0]
+    assert not judge("host-a", "ModuleNotFoundError: No module named 'psutil'", OWN)[0]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.0, "0 s"), (89.2, "90 s"), (90.0, "2 min"), (5399.0, "90 min"), (9000.0, "2.5 h")]
+)
+def test_durations_in_words(seconds, words):
+    assert in_words(seconds) == words
+
+
+@pytest.fixture
+def late():
+    """An executor on a cluster of one node, and a way to let another one join."""
+    made = Simulated(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **SMALL_STORE})
+    try:
+        made.add_node(num_cpus=1, **SMALL_STORE)
+        executor = Cluster(made.address)
+        try:
+            yield SimpleNamespace(executor=executor, join=lambda: made.add_node(num_cpus=1, **SMALL_STORE).node_id)
+        finally:
+            executor.close()
+    finally:
+        made.shutdown()
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(600)
+def test_a_node_that_joins_late_says_who_it_is_first_and_nobody_waits_for_it(late, monkeypatch):
+    (first,) = late.executor.nodes()
+    assert check(late.executor.inspect(), look()) == []
+    looks = []
+    real = late.executor._ask
+    monkeypatch.setattr(late.executor, "_ask", lambda node: looks.append(node.node_id) or real(node))
+
+    def listed():
+        return {each.node_id: each for each in late.executor.nodes()}
+
+    second = late.join()
+    wait_until(lambda: listed() and looks, "it is seen")
+    assert set(listed()) == {first.node_id}, "its answer is not waited for"
+    joined = wait_until(lambda: listed().get(second), "it has answered", seconds=120)
+    assert (joined.is_fit, joined.remark, joined.is_free) == (True, "", True)
+    assert looks == [second], "it is asked once, and who was there before is not asked again"
+
+    monkeypatch.setattr(cluster, "look", lambda: {**look(), "ray": "1.0.0"})
+    third = late.join()
+    refused = wait_until(lambda: listed().get(third), "it has answered", seconds=120)
+    assert not refused.is_free
+    assert "has another Ray" in refused.remark
+    assert listed()[second].is_free
+
+    monkeypatch.setattr(cluster, "INSPECT_S", 0.0)
+    fourth = late.join()
+    silent = wait_until(lambda: listed().get(fourth), "it is given up", seconds=120)
+    assert silent.is_free
+    assert "no answer within 0 s" in silent.remark
+
+
 def planned(sweep, nodes, **seconds):
     return plan(sweep.pairs(), nodes, by_target=sweep.pairing == "by_target", seconds=seconds)
 
@@ -116,6 +187,16 @@ def test_long_times_are_told_in_long_units():
     assert told.startswith("About 20 min")
     (_, _, told) = planned(make_sweep(**BOTH), [node("g", accelerators=1)], cpu=1e4, gpu=100.0)
     assert told.startswith("About 16.8 h")
+
+
+def test_a_plan_says_what_the_trials_cost_where_prices_are_known():
+    priced = [{"name": "cpu", "device": "cpu", "price_per_hour": 1.8}, {"name": "gpu", "device": "gpu"}]
+    nodes = [node("g", accelerators=1)]
+    lines = planned(make_sweep(**{**BOTH, "targets": priced}), nodes, cpu=100.0, gpu=100.0)
+    assert lines[-1].startswith("That costs about 0.3 for the trials of cpu, at their price_per_hour;")
+    priced[1]["price_per_hour"] = 3.6
+    lines = planned(make_sweep(**{**BOTH, "targets": priced}), nodes, cpu=100.0, gpu=100.0)
+    assert lines[-1].startswith("That costs about 0.9 for the trials, at their price_per_hour;")
 
 
 def test_durations_are_those_of_the_rows():

@@ -1,5 +1,6 @@
 """What a person sees: plain lines where nobody watches, a bar on a terminal, and everything in log.txt."""
 
+import dataclasses
 import fcntl
 import io
 import os
@@ -9,16 +10,20 @@ import struct
 import subprocess
 import sys
 import termios
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from rich.console import Console
 
+from runner import progress as showing
 from runner.environment import ROOT
 from runner.executor import Node
-from runner.progress import Progress
+from runner.progress import Outlook, Progress
 from tests.runner.asking import make_record, make_sweep
 
 NODE = Node(node_id="a", host="node-7", cpus=2, accelerators=0)
+OTHER = Node(node_id="b", host="node-8", cpus=2, accelerators=0)
+BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
 TRACEBACK = (
     'Traceback (most recent call last):\n  File "own.py", line 5, in step\n    raise ValueError\n'
     "ValueError: 50 % of [nothing]\nand a second line"
@@ -92,7 +97,8 @@ def test_the_log_tells_all_with_times_and_is_added_to(log, trials):
     assert f" not run {trials[2].trial_id} " in text
     assert text.endswith(" 100 % [bold]plain[/]\n")
     stamped = [line for line in text.splitlines() if re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d{4} \w", line)]
-    assert len(stamped) == 6
+    assert len(stamped) == 8
+    assert text.count(" Trials by node: node-7 1\n") == 2
 
 
 def test_a_terminal_shows_count_failures_and_what_runs_where(log, trials, terminal, screen, capsys):
@@ -100,17 +106,17 @@ def test_a_terminal_shows_count_failures_and_what_runs_where(log, trials, termin
         progress.started(trials[0], NODE)
         progress.started(trials[1], NODE)
         progress._live.refresh()
-        assert f"{trials[0].label}, on node-7" in seen(screen)
-        assert f"{trials[1].label}, on node-7" in seen(screen)
+        assert f"node-7 (0 done): {trials[1].label}" in seen(screen)
         assert "0/4" in seen(screen)
         progress.stored([make_record(trials[0])])
         progress._live.refresh()
         assert "1/4" in seen(screen)
-        assert "not ok" not in seen(screen)
+        assert "oom" not in seen(screen)
         progress.stored([make_record(trials[1], "oom", error_message="out of memory")])
         progress._live.refresh()
         assert "2/4" in seen(screen)
-        assert "1 not ok" in seen(screen)
+        assert "1 oom" in seen(screen)
+        assert "node-7 (2 done): idle" in seen(screen)
         progress.skipped(trials[2])
         progress._live.refresh()
         assert "3/4" in seen(screen)
@@ -139,8 +145,127 @@ def test_the_same_failure_is_shown_once_a_target(log, trials, terminal, screen):
         progress.stored([make_record(trials[0], "unavailable", error_message="no CUDA device: it is hidden")])
     assert seen(screen).count("no CUDA device: no driver") == 2  # cpu and cpu-1
     assert seen(screen).count("no CUDA device: it is hidden") == 1
-    assert "17 not ok" in seen(screen)
+    assert "17 unavailable" in seen(screen)
     assert log.read_text().count("no CUDA device: no driver") == len(trials) == 16
+
+
+def lasting(trial, seconds, status="ok", *, node=NODE):
+    """A record of a trial that took so long."""
+    times = {"started_at": BEGUN.isoformat(), "finished_at": (BEGUN + timedelta(seconds=seconds)).isoformat()}
+    return make_record(trial, status, node_id=node.node_id, host=node.host, **times)
+
+
+def test_a_terminal_shows_every_node_and_the_time_that_is_left(log, trials, terminal, screen):
+    with Progress(terminal, log, total=16) as progress:
+        progress.planned(trials)
+        progress.started(trials[0], NODE)
+        progress.started(trials[1], OTHER)
+        progress._live.refresh()
+        assert " left" not in seen(screen), "nothing is known yet"
+        # As the driver does it: the next one begins before the answer is on disk.
+        progress.started(trials[2], NODE)
+        progress.stored([lasting(trials[0], 100.0), lasting(trials[1], 140.0, "crashed", node=OTHER)])
+        screen.truncate(0)
+        progress._live.refresh()
+        assert f"node-7 (1 done): {trials[2].label}" in seen(screen)
+        assert "node-8 (1 done): idle" in seen(screen)
+        assert "1 crashed" in seen(screen)
+        assert "about 14 min left" in seen(screen)  # 14 trials of 120 s on two nodes
+        progress.started(trials[3], OTHER)
+        progress.stored([lasting(trials[3], 0.1, "node_lost", node=OTHER)])
+        progress.stored([lasting(trials[2], 140.0)])
+        screen.truncate(0)
+        progress._live.refresh()
+        assert "node-8 (1 done): lost" in seen(screen)
+        assert "1 crashed, 1 node_lost" in seen(screen)
+    assert " left" not in seen(screen).rpartition(" 4/16 ")[2], "when all is over"
+
+
+def test_nodes_are_counted_once_at_the_end_for_those_who_watch_and_those_who_do_not(
+    log, trials, terminal, screen, capsys
+):
+    for console in (terminal, Console()):
+        with Progress(console, log, total=3) as progress:
+            for trial, node in zip(trials[:3], [NODE, OTHER, NODE], strict=True):
+                progress.started(trial, node)
+                progress.stored([lasting(trial, 1.0, node=node)])
+    line = "Trials by node: node-7 2, node-8 1"
+    assert seen(screen).count(line) == 1
+    assert capsys.readouterr().out.splitlines()[3:] == [line]
+    assert log.read_text().count(f" {line}\n") == 2
+
+
+def test_one_node_is_no_news(log, trials, capsys):
+    with Progress(Console(), log, total=1) as progress:
+        progress.started(trials[0], NODE)
+        progress.stored([lasting(trials[0], 1.0)])
+    assert capsys.readouterr().out == f"done {trials[0].trial_id} ok\n"
+
+
+def test_nodes_of_one_host_are_told_apart(log, trials, capsys):
+    twin = Node(node_id="0123456789abcdef", host="node-7", cpus=2, accelerators=0)
+    with Progress(Console(), log, total=2) as progress:
+        progress.started(trials[0], NODE)
+        progress.started(trials[1], twin)
+        progress.stored([lasting(trials[0], 1.0), lasting(trials[1], 1.0, node=twin)])
+    assert capsys.readouterr().out.splitlines()[-1] == "Trials by node: node-7 (a) 1, node-7 (01234567) 1"
+
+
+def test_the_log_sums_up_now_and_then(log, trials, monkeypatch, capsys):
+    monkeypatch.setattr(showing, "SUM_UP_EVERY_S", 0.0)
+    with Progress(Console(), log, total=16) as progress:
+        progress.planned(trials)
+        progress.started(trials[0], NODE)
+        progress.stored([])
+        progress.stored([lasting(trials[0], 10.0, "timeout")])
+    text = log.read_text()
+    assert " 0 of 16 trials; by node: node-7 0\n" in text
+    assert " 1 of 16 trials; 1 timeout; about 3 min left; by node: node-7 1\n" in text
+    assert "by node" not in capsys.readouterr().out
+
+
+@pytest.fixture
+def outlook(trials):
+    made = Outlook()
+    for trial in trials:  # 8 of cpu, 8 of cpu-1
+        made.plan(trial)
+    return made
+
+
+def of(trials, target):
+    return [trial for trial in trials if trial.target.name == target]
+
+
+def test_the_rest_takes_as_long_as_what_has_ended_and_is_shared_by_the_nodes(outlook, trials):
+    assert outlook.left_s() is None
+    outlook.begin(trials[0], "a")
+    outlook.end(lasting(of(trials, "cpu")[0], 2.0))
+    assert outlook.left_s() == 15 * 2.0, "a target of which nothing is known is like the other"
+    outlook.end(lasting(of(trials, "cpu-1")[0], 4.0))
+    outlook.end(lasting(of(trials, "cpu-1")[1], 8.0))
+    assert outlook.left_s() == 7 * 2.0 + 6 * 6.0
+    outlook.begin(trials[3], "b")
+    assert outlook.left_s() == (7 * 2.0 + 6 * 6.0) / 2
+    outlook.lose("b")
+    outlook.plan(of(trials, "cpu")[0], -7)
+    assert outlook.left_s() == 6 * 6.0
+
+
+def test_nodes_of_different_kinds_work_at_the_same_time(outlook, trials):
+    cpu, cpu_1 = (dataclasses.replace(of(trials, target)[0], paired=False) for target in ("cpu", "cpu-1"))
+    for trial, node in ((cpu, "a"), (cpu, "b"), (cpu_1, "c")):
+        outlook.begin(trial, node)
+    outlook.end(lasting(cpu, 4.0))
+    outlook.end(lasting(cpu_1, 1.0))
+    assert outlook.left_s() == max(7 * 4.0 / 2, 7 * 1.0)
+
+
+def test_what_never_ran_takes_no_time(outlook, trials):
+    outlook.begin(trials[0], "a")
+    outlook.end(make_record(of(trials, "cpu-1")[0], "skipped_larger"))
+    assert outlook.left_s() is None
+    outlook.end(lasting(of(trials, "cpu")[0], 4.0))
+    assert outlook.left_s() == 14 * 4.0
 
 
 @pytest.mark.parametrize(

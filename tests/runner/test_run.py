@@ -1,5 +1,6 @@
 """The driver loop, with an executor that answers at once behind the contract of the real ones. The store is real."""
 
+import dataclasses
 import io
 import math
 from collections import Counter
@@ -721,6 +722,49 @@ def test_a_node_that_somebody_else_uses_is_used_when_it_is_free(folder):
     assert {name for _, name in executor.started[:6]} == {"a"}
     assert {name for _, name in executor.started} == {"a", "b"}
     assert (folder / "log.txt").read_text().count("host-b is busy") == 1
+
+
+def unfit(name):
+    return dataclasses.replace(node(name), is_fit=False, remark=f"host-{name} has another Ray")
+
+
+def test_a_node_that_does_not_go_with_the_driver_runs_nothing_and_is_told_once(folder):
+    executor = Pretend([node("a"), unfit("b")])
+    outcome, _ = drive(folder, make_sweep(**SIX), executor)
+    assert outcome.statuses == {"ok": 24}
+    assert {name for _, name in executor.started} == {"a"}
+    assert (folder / "log.txt").read_text().count("host-b has another Ray") == 1
+
+
+def test_where_no_node_goes_with_the_driver_that_is_the_reason(folder):
+    outcome, _ = drive(folder, make_sweep(**SIX), Pretend([unfit("b")]))
+    assert outcome.statuses == {"unavailable": 24}
+    assert {row["error_message"] for row in rows(folder)} == {"host-b has another Ray"}
+
+
+def test_a_node_that_is_only_odd_is_used_and_told(folder):
+    odd = dataclasses.replace(node("b"), remark="host-b has PyTorch 2.12.0")
+    executor = Pretend([node("a"), odd])
+    drive(folder, make_sweep(**SIX), executor)
+    assert {name for _, name in executor.started} == {"a", "b"}
+    assert (folder / "log.txt").read_text().count("host-b has PyTorch 2.12.0") == 1
+
+
+def test_nodes_work_on_while_rows_are_written(folder, monkeypatch):
+    """The next trial of a node is begun before the row of the last one goes to disk."""
+    begun = []
+    real = Store.flush
+
+    def flush(store, *, now=False):
+        if not now:
+            begun.append(len(executor.running))
+        return real(store, now=now)
+
+    monkeypatch.setattr(Store, "flush", flush)
+    executor = Pretend([node("a"), node("b")])
+    drive(folder, make_sweep(**SIX), executor)
+    assert begun[:-1] == [2] * 23, "both nodes, but for the very last trial"
+    assert begun[-1] == 1
 
 
 def test_where_all_nodes_are_busy_the_wait_ends_with_that_reason(folder):

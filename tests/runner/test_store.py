@@ -1,5 +1,6 @@
 """The store: what was reported is on disk, what is on disk is whole, and a study holds one question."""
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -103,6 +104,33 @@ def test_a_full_part_is_left_alone(folder):
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
     assert sorted(pq.ParquetFile(each).metadata.num_rows for each in parts(folder)) == [44, 256]
     assert {row["trial_id"] for row in rows(folder)} == {trial.trial_id for trial in trials[:300]}
+
+
+def test_a_row_is_made_once_however_often_its_part_is_written(folder, monkeypatch):
+    made = []
+    real = store.table
+    monkeypatch.setattr(store, "table", lambda records, alike: made.append(len(records)) or real(records, alike))
+    sweep = make_sweep(**MANY)
+    kept = Store(folder, sweep)
+    trials = trials_of(sweep)[:300]
+    for trial in trials:
+        kept.add(make_record(trial))
+        if len(kept._open) % 100 == 0:
+            kept.flush(now=True)
+    kept.flush(now=True)
+    assert made == [100, 100, 100]
+    assert [row["trial_id"] for row in rows(folder)] == [trial.trial_id for trial in trials]
+    assert len(parts(folder)) == 1
+
+
+def test_a_parameter_that_only_later_rows_have_is_a_column_of_the_whole_part(folder, sweep):
+    kept = Store(folder, sweep)
+    for place, trial in enumerate(trials_of(sweep)):
+        extra = {"momentum": 0.9} if place == 2 else {}
+        kept.add(make_record(dataclasses.replace(trial, parameters={**trial.parameters, **extra})))
+        kept.flush(now=True)
+    (part,) = parts(folder)
+    assert pq.read_table(part).column("momentum").to_pylist() == [None, None, 0.9, None]
 
 
 def test_a_reader_sees_a_whole_study_at_any_moment(folder):
