@@ -126,7 +126,9 @@ def break_even_words(found: pd.DataFrame, *, axis: str, baseline: str, challenge
     if known.empty:
         return f"When {challenger} repays its cold start is not known: {found['reason'].iloc[0]}."
     if (known["repaid_steps"] == 0).all():
-        return f"{challenger} starts no later than {baseline} wherever it is faster, so it is ahead at once."
+        latest = known["repaid_steps_high"].max()
+        unsure = f", or after up to {count_steps(latest, 1)} steps (95 % interval)" if latest > 0 else ""
+        return f"{challenger} starts no later than {baseline} wherever it is faster, so it is ahead at once{unsure}."
     ends = known.iloc[[0, -1]] if len(known) > 1 else known
     told = [f"at {axis} {shown(row[axis])} {_repaid(row)}" for row in ends.to_dict("records")]
     start = "later start" if known["prepared"].all() else "longer warm-up"

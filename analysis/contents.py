@@ -15,7 +15,7 @@ from analysis.conclusion import PRACTICAL, Conclusion, Group
 from analysis.explain import REMAINS, headlines, name_of
 from analysis.further import Block, about_group, about_study, costs_of
 from analysis.load import SHORT_RUN_DRIFT, STATUS_WORDS, Study
-from analysis.rounding import NOTHING, listed, number, percent, seconds, share, shown
+from analysis.rounding import NOTHING, listed, number, percent, seconds, share, shown, times
 from analysis.sentence import Topic, ratio, ratio_range
 from sweeps.families import FAMILIES
 from sweeps.own import short_name
@@ -338,8 +338,9 @@ def _method(study: Study) -> tuple[Fact, ...]:
         if len(ok)
         else "no trial finished"
     )
+    whose = "both" if len(sweep.targets) == 2 else "all"
     pairing = {
-        "same_node": "both targets back to back on one machine, in random order",
+        "same_node": f"{whose} targets back to back on one machine, in random order",
         "by_target": "each target where it can run; the two are not paired",
     }[sweep.pairing]
     drift = (
@@ -360,7 +361,8 @@ def _method(study: Study) -> tuple[Fact, ...]:
         "timed": timed,
         "deadline": f"{number(sweep.deadline_s)} s a trial",
         "margin": (
-            f"{percent(sweep.margin)}: {sweep.challenger} has to be at least that much faster"
+            f"{percent(sweep.margin)}: {sweep.challenger} has to need at least that much less time, "
+            f"so be {times(1 / (1 - sweep.margin))} as fast"
             if sweep.margin > 0
             else "none: any difference counts"
         ),

@@ -77,12 +77,28 @@ class Block:
     drawing: Group | Map | None = None
 
 
-def _epochs(value: float) -> str:
-    return number(float(f"{value:.3g}"))
+def _repaid_steps(value: float, toward: int) -> str:
+    return "at once" if value == 0 else count_steps(value, toward)
+
+
+def _repaid_s(value: float, _toward: int) -> str:
+    return "at once" if value == 0 else seconds(value)
+
+
+def _repaid_epochs(value: float, _toward: int) -> str:
+    return "at once" if value == 0 else number(float(f"{value:.3g}"))
+
+
+def _longer(value: float, _toward: int) -> str:
+    return "none" if value <= 0 else seconds(value)
 
 
 #: The units in which a start is repaid, and how a number of them is told.
-REPAID: Mapping[str, Callable[[float], str]] = {"steps": count_steps, "s": seconds, "epochs": _epochs}
+REPAID: Mapping[str, Callable[[float, int], str]] = {
+    "steps": _repaid_steps,
+    "s": _repaid_s,
+    "epochs": _repaid_epochs,
+}
 
 
 def about_group(group: Group, study: Study, conclusion: Conclusion, costs: pd.DataFrame) -> tuple[Block, ...]:
@@ -137,24 +153,27 @@ def _what_would_help(group: Group, study: Study, rows: pd.DataFrame, costs: pd.D
 def _start(group: Group, study: Study) -> Block | None:
     """Say after how many steps the challenger has paid back its slower start."""
     sweep = study.sweep
-    if {sweep.target(name).needs_accelerator for name in (sweep.baseline, sweep.challenger)} != {True, False}:
-        return None  # both start alike
-    table = break_even(
-        group.frame, axis=sweep.axis, baseline=sweep.baseline, challenger=sweep.challenger, drift=study.drift
+    hosts, accelerators = (
+        [name for name in (sweep.baseline, sweep.challenger) if sweep.target(name).needs_accelerator == is_one]
+        for is_one in (False, True)
     )
+    if not (hosts and accelerators):
+        return None  # both start alike
+    asked = {"axis": sweep.axis, "baseline": hosts[0], "challenger": accelerators[0]}
+    table = break_even(group.frame, drift=study.drift, **asked)
     known = table[table["extra_s"].notna()]
     if known.empty:
         return None
-    asked = {"axis": sweep.axis, "baseline": sweep.baseline, "challenger": sweep.challenger}
+    start = "longer start" if known["prepared"].all() else "longer warm-up"
     turned = cold_and_warm(group.frame, topic=group.topic, drift=study.drift)["sentence"]
     return Block(
-        heading=f"When {sweep.challenger} has paid back its start",
+        heading=f"When {accelerators[0]} has paid back its start",
         sentences=(break_even_words(table, **asked), *(str(sentence) for sentence in turned if sentence)),
-        header=(sweep.axis, "longer start", "repaid after so many steps", "that is, since both began", "epochs"),
+        header=(sweep.axis, start, "repaid after so many steps", "that is, since both began", "epochs"),
         rows=tuple(
             (
                 number(float(row[sweep.axis])),
-                _with_ends(row, ("extra_s", "extra_low_s", "extra_high_s"), seconds),
+                _with_ends(row, ("extra_s", "extra_low_s", "extra_high_s"), _longer),
                 *(
                     _with_ends(row, tuple(f"repaid_{unit}{end}" for end in ENDS), words)
                     for unit, words in REPAID.items()
@@ -165,13 +184,17 @@ def _start(group: Group, study: Study) -> Block | None:
     )
 
 
-def _with_ends(row: Mapping[Any, Any], names: Sequence[str], words: Callable[..., str]) -> str:
-    """Return a value with its interval as a cell of a table; what is not known as such."""
+def _with_ends(row: Mapping[Any, Any], names: Sequence[str], words: Callable[[float, int], str]) -> str:
+    """Return a value with its interval as a cell of a table, rounded as in the sentence above it."""
     value, low, high = (float(row[name]) for name in names)
     if not math.isfinite(value):
         return NOTHING
-    span = f" ({words(low)} to {words(high)})" if math.isfinite(low) and math.isfinite(high) else ""
-    return words(value) + span
+    told, *ends = words(value, 1), words(low, -1), words(high, 1)
+    return (
+        told
+        if not (math.isfinite(low) and math.isfinite(high)) or {told} == set(ends)
+        else f"{told} ({' to '.join(ends)})"
+    )
 
 
 def _prices(group: Group, study: Study) -> Iterator[Block]:
@@ -331,12 +354,12 @@ def _map_sentence(found: Frontier, up: str, topic: Topic) -> str:
         else:
             others.setdefault(str(row["verdict"]), []).append(at)
     words = {
-        Verdict.CROSSES.value: "a change whose place cannot be estimated",
-        Verdict.SEVERAL.value: "several changes",
-        Verdict.TIE.value: "no difference that matters",
+        Verdict.CROSSES.value: "the winner changes where it cannot be estimated",
+        Verdict.SEVERAL.value: "the winner changes several times",
+        Verdict.TIE.value: "there is no difference that matters",
         Verdict.ALWAYS_BASELINE.value: _never(topic),
-        Verdict.ALWAYS_CHALLENGER.value: f"{topic.challenger} {topic.faster} throughout",
-        Verdict.UNDETERMINED.value: "not decided",
+        Verdict.ALWAYS_CHALLENGER.value: f"{topic.challenger} is {topic.faster} wherever both ran",
+        Verdict.UNDETERMINED.value: "it is not decided",
     }
     winners = {"challenger_above": topic.challenger, "baseline_above": topic.baseline}
     said = [
@@ -345,13 +368,14 @@ def _map_sentence(found: Frontier, up: str, topic: Topic) -> str:
         for way, places in turns.items()
     ]
     said += [f"at {up} {listed(places)} {words[verdict]}" for verdict, places in others.items()]
-    return "; ".join(said) + "."
+    text = "; ".join(said) + "."
+    return text if turns else text[:1].upper() + text[1:]  # a target keeps its name
 
 
 def _never(topic: Topic) -> str:
     if topic.margin > 0:
-        return f"{topic.challenger} never {topic.faster}"
-    return f"{topic.baseline} faster throughout"
+        return f"{topic.challenger} is nowhere {topic.faster}"
+    return f"{topic.baseline} is faster wherever both ran"
 
 
 def _planned(study: Study, axes: tuple[str, str]) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.rounding import shown, times
-from analysis.unwaited import doubts_of
+from analysis.unwaited import doubts_of, never_waited
 from sweeps.definition import Sweep
 from sweeps.errors import StudyError
 from sweeps.folder import Folder
@@ -138,6 +138,12 @@ def load(place: Folder | Path | str) -> Study:
     final["rung"] = final["rung"].fillna(HEADLINE)
     final["resolution_s"] = SHORTEST_BLOCK_S / final["steps_per_block"].astype("float64")
     final[KIND] = kinds_of_machine(final)
+    hosts = [target.name for target in sweep.targets if not target.needs_accelerator]
+    whole = final[final["rung"] == HEADLINE]
+    for name, doubt in never_waited(whole, axis=sweep.axis, per=list(sweep.axes), hosts=hosts).items():
+        # Their own evidence is against them, which is what the runner calls invalid where it finds out itself.
+        own = final["target"].eq(name) & final["status"].eq("ok") & final["rung"].ne(UNWAITED)
+        final.loc[own, ["status", "error_type", "error_message"]] = ["invalid", "Unbelievable", doubt]
     frame = _with_machine(final[final["rung"] == HEADLINE].reset_index(drop=True), sweep)
     if frame.empty:
         raise StudyError(f"{folder}: no trial of a whole step has been recorded yet; run the sweep first")

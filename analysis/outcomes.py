@@ -13,6 +13,7 @@ from analysis.trials import Trials
 RESOLUTION_S = 1e-6  # a clock tick
 TICKS = 10  # a median of fewer ticks is not a time
 NOT_RUN = "not run"
+ASKED_AGAIN = ("node_lost", "unavailable")  # statuses that are no answers
 TOO_QUICK = "below resolution"  # in words: finished, but in steps too short for the clock
 
 
@@ -21,7 +22,7 @@ class Outcomes:
     """Numbers of final trials, each of shape (points, 2): baseline, challenger.
 
     Attributes:
-        final: All of them.
+        final: All of them that have an answer: a trial whose machine was lost or missing is asked again.
         finished: Those that are ok and have usable times.
         too_quick: Those of them whose steps are below the clock's resolution.
         timeout: Those that ran into their limit.
@@ -61,7 +62,7 @@ def count_outcomes(trials: Trials, n_points: int) -> Outcomes:
     """
     finished = ~np.isnan(trials.median_s)
     return Outcomes(
-        final=count_by_side(trials, np.ones(len(finished), dtype=bool), n_points),
+        final=count_by_side(trials, ~np.isin(trials.status.astype(str), ASKED_AGAIN), n_points),
         finished=count_by_side(trials, finished, n_points),
         too_quick=count_by_side(trials, finished & ~timed_trials(trials), n_points),
         timeout=count_by_side(trials, np.asarray(trials.status == "timeout"), n_points),

@@ -25,8 +25,6 @@ PRETENCES = (
 def doubts_of(unwaited: pd.DataFrame, frame: pd.DataFrame, sweep: Sweep) -> list[str]:
     """Warn of every target that was not waited for, with the size at which its time is furthest from the truth.
 
-    Those that claim to have been are taken by their word as far as their times allow it (`never_waited`).
-
     Args:
         unwaited: One row a trial that was not waited for.
         frame: One row a trial of the whole step.
@@ -56,12 +54,13 @@ def doubts_of(unwaited: pd.DataFrame, frame: pd.DataFrame, sweep: Sweep) -> list
             at = own[sweep.axis].iloc[found[0]]
             doubt += f"; {'there' if at == worst[sweep.axis] else f'at {sweep.axis} {shown(at)}'} {found[-1]}"
         doubts.append(f"{doubt}. Such times are those of the queue, not of the work, and take no part in any verdict")
-    hosts = [target.name for target in sweep.targets if not target.needs_accelerator]
-    return doubts + never_waited(frame, axis=sweep.axis, per=axes, hosts=hosts)
+    return doubts
 
 
-def never_waited(frame: pd.DataFrame, *, axis: str, per: Sequence[str] = (), hosts: Sequence[str] = ()) -> list[str]:
-    """Warn of every target whose times are too good for any device, whatever it says about waiting.
+def never_waited(
+    frame: pd.DataFrame, *, axis: str, per: Sequence[str] = (), hosts: Sequence[str] = ()
+) -> dict[str, str]:
+    """Find every target whose times are too good for any device, whatever it says about waiting.
 
     Args:
         frame: One row a trial of the whole step: `<axis>`, `target`, `status`, `step_times_s`; `h2d_bytes_per_step`,
@@ -71,20 +70,20 @@ def never_waited(frame: pd.DataFrame, *, axis: str, per: Sequence[str] = (), hos
         hosts: Targets that run where their data are, to whom nothing is copied.
 
     Returns:
-        A sentence a target, without a full stop.
+        By target, a sentence without a full stop.
     """
     keys = [axis, *(name for name in per if name != axis)]
-    doubts = []
+    doubts = {}
     for target, rows in frame.groupby("target", sort=False, observed=True):
         own = _typical(rows.assign(h2d_bytes_per_step=np.nan) if target in hosts else rows, keys)
         found = _pretence(own)
         if found is None:
             continue
         place, column, words = found
-        doubts.append(
+        doubts[str(target)] = (
             f"{target} was never waited for, or its {column} is wrong: at {axis} {shown(own[axis].iloc[place])} a step "
             f"seems to take {seconds(own['time_s'].iloc[place])}, so that {words}, which nothing does; its times "
-            "cannot be believed"
+            "are not believed"
         )
     return doubts
 

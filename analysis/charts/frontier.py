@@ -32,6 +32,8 @@ HEIGHT, ROW_HEIGHT, LEAST_ROWS = 2.3, 0.34, 5
 TEXT_AT = 0.22
 #: From this factor on colours do not get darker.
 STRONGEST = 8.0
+#: Shares of a target's full colour: enough to tell the winner by, and not so much that the factor cannot be read.
+PALEST, DARKEST = 0.18, 0.75
 #: With more cells than this in a row their factors are not written into them.
 MOST_TOLD = 14
 UNDECIDED_HATCH, INFERRED_HATCH, FAILED_HATCH = "////", "....", "xxx"
@@ -180,7 +182,9 @@ def _draw_cell(
     look: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.8, "facecolor": "white"}
     words = ""
     if cell.kind == "measured" and math.isfinite(cell.lead):
-        look["facecolor"] = shades(0.5 + 0.5 * max(-1.0, min(1.0, cell.lead / math.log(STRONGEST))))
+        strength = min(1.0, abs(cell.lead) / math.log(STRONGEST))
+        shade = math.copysign(PALEST + (DARKEST - PALEST) * strength, cell.lead)
+        look["facecolor"] = shades(0.5 + 0.5 * shade)
         words = times(math.exp(abs(cell.lead)))
         if not cell.winner:
             look |= {"hatch": UNDECIDED_HATCH, "edgecolor": "0.75"}
@@ -216,7 +220,7 @@ def _legend(picture: Picture, colours: Sequence[Any]) -> list[Artist]:
     if any(not cell.winner for cell in measured):
         handles.append(Patch(facecolor="white", edgecolor="0.6", hatch=UNDECIDED_HATCH, label="too close to call"))
     for kind, hatch, words in (
-        ("inferred", INFERRED_HATCH, "who is faster is known, by how much is not (the other hit the deadline)"),
+        ("inferred", INFERRED_HATCH, "who is faster is known, by how much is not"),
         ("failed", FAILED_HATCH, "tried, and not comparable"),
         ("unmeasured", "", "· planned, not measured"),
     ):

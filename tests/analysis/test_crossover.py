@@ -750,3 +750,10 @@ def test_two_sizes_far_apart_have_no_interval_between_them():
     assert row["verdict"] == "crosses"
     assert (row["low"], row["high"]) == (16, 1024)
     assert told(row, "the sizes lie too far apart for a curve between them to say where: add a size")
+
+
+def test_a_lost_machine_does_not_void_the_timeouts_beside_it():
+    frame = with_status(made_frame(falling(100)), "timeout", target="cpu", sizes=[SIZES[-1]])
+    lost = with_status(frame, "node_lost", target="cpu", sizes=[SIZES[-1]], passes=[0])
+    assert conclude(lost)["verdict"] == conclude(frame)["verdict"] == "crosses"
+    assert told(conclude(lost), "cpu timed out")

@@ -141,7 +141,7 @@ def test_no_difference_is_said_where_a_lever_moves_nothing(make_study):
     folder = make_study(axes=axes, parameters={"sync": "every_step"}, noise=0.01)
     sentences = study_blocks(folder)["How far sync_every moves the change"].sentences
     assert len(sentences) == 2
-    assert all("no difference seen" in sentence for sentence in sentences)
+    assert all("no difference is seen" in sentence for sentence in sentences)
 
 
 def by_rung(trial):
