@@ -270,7 +270,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except _UsageError as error:
-        print(f"error: {error.format_message()} (python -m analysis --help shows examples)", file=sys.stderr)
+        said = error.format_message().replace("Value error, ", "")  # how the checker behind typer begins
+        print(f"error: {said} (python -m analysis --help shows examples)", file=sys.stderr)
         return 2
     return 0
 

@@ -17,6 +17,7 @@ import pandas as pd
 from scipy import special
 
 from analysis.crossover import crossovers
+from analysis.outcomes import NO_FIRST_STEP
 from analysis.question import Bools, Floats
 from analysis.ratios import LEAST_CLEAN
 from analysis.rounding import Scale, number, seconds, shown
@@ -27,8 +28,6 @@ from sweeps.ladder import HEADLINE
 NO_WARM_UP = "the rows do not tell how long the warm-up took"
 ONCE = "measured once, so the cold start has no interval"
 NO_PARTNER = "no pass holds a warm-up of both targets"
-#: A status of rows that have nothing to compare when cold.
-NO_FIRST_STEP = "first step not recorded"
 #: What is counted; each has an interval with the endings `_low` and `_high`.
 UNITS = ("steps", "s", "epochs")
 

@@ -126,7 +126,8 @@ def _with_sizes(frame: pd.DataFrame, question: Question) -> pd.DataFrame:
     try:
         sizes = sizes_of(frame, question)
     except ValueError as error:
-        raise ValueError(f"{error}; a frontier needs numbers above 0 on both axes") from error
+        said = str(error).partition(" (for exponents")[0]  # which no map takes
+        raise ValueError(f"{said}; a frontier needs numbers above 0 on both axes") from error
     return frame.assign(**{question.axis: sizes})[~np.isnan(sizes)]
 
 

@@ -14,12 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.outcomes import RESOLUTION_S, TICKS
+from analysis.outcomes import NO_ENERGY, NO_PRICE, RESOLUTION_S, TICKS
 
 S_PER_HOUR = 3600.0
-#: How rows say that they have nothing to compare; statuses, so that they are counted as such and tell no time.
-NO_PRICE = "no price"
-NO_ENERGY = "energy not measured"
 #: What counted the energy of a trial, by the device that it used.
 COUNTERS = {
     "cpu": "the CPU's packages (RAPL), with all else that ran on them and without memory",
@@ -137,18 +134,22 @@ def energy_words(frame: pd.DataFrame, *, baseline: str, challenger: str) -> str:
     """Say what counted the energy of each target, and that two such counters are not the same thing where they differ.
 
     Args:
-        frame: One row a trial, with `energy_j` and `device`.
+        frame: One row a trial, with `energy_j`, and `device` where it is known.
         baseline: One target.
         challenger: The other.
 
     Returns:
-        One sentence or two; empty where a target has no energy.
+        One sentence or two; empty where a target has no energy, or no row tells its device.
     """
     if not has_energy(frame, baseline=baseline, challenger=challenger):
         return ""
     known = frame[(frame["status"] == "ok") & (_numbers(frame, "energy_j") > 0)]
-    devices = {name: sorted(set(known.loc[known["target"] == name, "device"])) for name in (baseline, challenger)}
-    told = {name: " or ".join(COUNTERS.get(device, device) for device in own) for name, own in devices.items()}
+    device = known["device"] if "device" in known else pd.Series(None, index=known.index, dtype=object)
+    sides = (baseline, challenger)
+    devices = {name: sorted(set(device[known["target"] == name].dropna().astype(str))) for name in sides}
+    if not all(devices.values()):
+        return ""
+    told = {name: " or ".join(COUNTERS.get(one, one) for one in own) for name, own in devices.items()}
     if told[baseline] == told[challenger]:
         return f"Energy is that of {told[baseline]}, for both."
     return (

@@ -8,13 +8,19 @@ import numpy as np
 import pandas as pd
 
 from analysis.question import Bools, Ints
-from analysis.trials import Trials
+from analysis.trials import UNUSABLE, Trials
 
 RESOLUTION_S = 1e-6  # a clock tick
 TICKS = 10  # a median of fewer ticks is not a time
 NOT_RUN = "not run"
 ASKED_AGAIN = ("node_lost", "unavailable")  # statuses that are no answers
 TOO_QUICK = "below resolution"  # in words: finished, but in steps too short for the clock
+#: Statuses of trials that finished, and have nothing to compare.
+NO_RATE = "rate of 0"
+NO_PRICE = "no price"
+NO_ENERGY = "energy not measured"
+NO_FIRST_STEP = "first step not recorded"
+NOTHING_TO_COMPARE = frozenset({NO_RATE, NO_PRICE, NO_ENERGY, NO_FIRST_STEP, UNUSABLE})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +112,21 @@ def describe_outcomes(trials: Trials, n_points: int) -> list[list[str]]:
         parts[where].append((str(names[code]), count))
     texts = [_in_words(part) for part in parts]
     return [list(pair) for pair in zip(texts[::2], texts[1::2], strict=True)]
+
+
+def why_no_value(name: str, outcome: str) -> str:
+    """Say why a target without a value has none: it did not finish, or did and has nothing to compare.
+
+    Args:
+        name: The target.
+        outcome: One text of `describe_outcomes`.
+
+    Returns:
+        Such as "gpu did not finish (2 oom, 1 timeout)" or "gpu has nothing to compare (rate of 0)".
+    """
+    kinds = {part.lstrip("0123456789").strip() if ", " in outcome else part for part in outcome.split(", ")}
+    ended = "has nothing to compare" if kinds <= NOTHING_TO_COMPARE else "did not finish"
+    return f"{name} {ended} ({outcome})"
 
 
 def _in_words(parts: list[tuple[str, int]]) -> str:

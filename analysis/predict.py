@@ -16,7 +16,7 @@ import pandas as pd
 
 from analysis.bands import band_at, find_crossings
 from analysis.conclusion import Conclusion, Group, conclude
-from analysis.load import MACHINE, Study, kinds_of_machine
+from analysis.load import KIND, MACHINE, Study, kinds_of_machine
 from analysis.rounding import listed, number, percent, shown, times
 from analysis.sentence import WINNERS, Topic, ratio, ratio_range
 from sweeps.errors import InputError, did_you_mean, show
@@ -24,7 +24,7 @@ from sweeps.parameter import Value
 from sweeps.record import COLUMNS
 
 #: Columns of a study's rows that are neither of the record nor parameters.
-ADDED = frozenset({MACHINE, "resolution_s"})
+ADDED = frozenset({KIND, MACHINE, "resolution_s"})
 #: How a lever is asked for that means nothing in the rows asked about.
 NOTHING = "none"
 #: A list of legal values longer than this is shortened.
@@ -81,14 +81,19 @@ class Prediction:
         return self.found.use if self.found else ""
 
 
+#: Why a ratio between two sizes may be anything between those at them.
+JUMPS = "the ratio jumps, and may be anything between"
+FAR_APART = "the sizes lie too far apart for a curve between them, so that the ratio may be anything between"
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Read:
-    """What the curve says at a position: a log ratio with its band, and whether it jumps there."""
+    """What the curve says at a position: a log ratio with its band, and why it says little there, if it does."""
 
     ratio: float
     low: float
     high: float
-    jumps: bool
+    doubt: str
 
 
 def predict(study: Study, values: Mapping[str, Value]) -> Prediction:
@@ -112,12 +117,13 @@ def predict(study: Study, values: Mapping[str, Value]) -> Prediction:
     nearest: Point | None = None
     more: list[str] = []
     if compared.empty:
-        said = f"Nothing was compared there, so nothing can be said: {group.sentence}"
+        said = f"Nothing was compared there. {group.sentence}"
     else:
         places = compared[topic.axis].to_numpy(dtype=np.float64)
         nearest = _point(compared.iloc[int(np.argmin(np.abs(np.log(places / size))))], topic)
         if places[0] <= size <= places[-1]:
             found, more = _inside(compared, size, topic)
+            more = [*_tried(group.sizes, size, topic), *more]
             said = _words(found, topic, asked.place_of(size))
         else:
             said = _outside(group.sizes, size, topic)
@@ -134,6 +140,20 @@ def predict(study: Study, values: Mapping[str, Value]) -> Prediction:
         nearest=nearest,
         sentence=" ".join([said, *more]),
     )
+
+
+def fixed_values(study: Study) -> dict[str, list[Value]]:
+    """Return what no comparison of a study is split by, by name: what was fixed, with defaults, and the machine.
+
+    Returns:
+        The values that the rows have: one where it is the same in all rows that have it; none where it means nothing.
+    """
+    frame, keys = study.frame, [study.sweep.axis, *study.group_by]
+    names = [name for name in frame if name not in COLUMNS | ADDED and name not in keys]
+    found = {str(name): frame[name].dropna().unique().tolist() for name in names}
+    if MACHINE not in keys:
+        found[MACHINE] = [str(kind) for kind in kinds_of_machine(frame).dropna().unique()]
+    return found
 
 
 def to_json(prediction: Prediction) -> str:
@@ -160,16 +180,18 @@ def _inside(compared: pd.DataFrame, size: float, topic: Topic) -> tuple[Point, l
     if all(row["pairs"] > 0 for row in before):
         read = _read(compared[compared["pairs"] > 0], size, topic)
         found = _judged(size, read.ratio, read.low, read.high, topic)
-        if read.jumps:
-            return found, [f"Between {between}, where it was measured, the ratio jumps, and may be anything between."]
+        if read.doubt:
+            return found, [f"Between {between}, where it was measured, {read.doubt}."]
         return found, [f"Measured at {between}; between them it is read off the curve."]
+    lacking = [number(float(row[topic.axis])) for row in before if row["pairs"] == 0]
+    where = "either" if len(lacking) == len(before) else lacking[0]
     states = {str(row["state"]) for row in before}
     winner = states.pop() if len(states) == 1 else ""
     use = {"baseline": topic.baseline, "challenger": topic.challenger}.get(winner, "")
     why = next(str(row["known_sign"]) for row in before if row["pairs"] == 0)
     return (
         Point(size=size, use=use, speedup=math.nan, speedup_low=math.nan, speedup_high=math.nan, why=why),
-        [f"Known at {between}, though not as a ratio at both."],
+        [f"Compared at {between}, without a ratio at {where}."],
     )
 
 
@@ -180,15 +202,15 @@ def _read(nodes: pd.DataFrame, size: float, topic: Topic) -> _Read:
     at = math.log(size)
     middle, low, high = band_at(position, value, half, at)
     segment = int(np.searchsorted(position, at, side="right")) - 1
-    jumps = find_crossings(np.zeros(len(position), dtype=np.int64), position, value, half).jump
-    if not jumps[segment]:
-        return _Read(ratio=middle, low=low, high=high, jumps=False)
-    ends = slice(segment, segment + 2)  # no smooth curve says where the jump is
+    crossings = find_crossings(np.zeros(len(position), dtype=np.int64), position, value, half)
+    if not crossings.loose[segment]:
+        return _Read(ratio=middle, low=low, high=high, doubt="")
+    ends = slice(segment, segment + 2)
     return _Read(
         ratio=middle,
         low=float((value - half)[ends].min()),
         high=float((value + half)[ends].max()),
-        jumps=True,
+        doubt=JUMPS if crossings.jump[segment] else FAR_APART,
     )
 
 
@@ -212,24 +234,28 @@ def _point(row: pd.Series[Any], topic: Topic) -> Point:
 def _words(found: Point, topic: Topic, place: str) -> str:
     where = f"At {place}"
     base, chal = topic.baseline, topic.challenger
+    needed = times(1 / (1 - topic.margin))
+    faster = f"{topic.faster} ({needed})" if topic.margin > 0 else topic.faster
     if math.isnan(found.speedup):
         if not found.use:
             return f"{where} the winner is not known."
-        loser = base if found.use == chal else chal
-        return f"{where}, {found.use} {topic.does} faster than {loser}; by what factor is not known ({found.why})."
+        said = f"{chal} {topic.does_not} {faster} than {base}"
+        if found.use == chal or topic.margin == 0:
+            said = f"{found.use} {topic.does} {faster} than {base if found.use == chal else chal}"
+        return f"{where}, {said}; by what factor is not known ({found.why})."
     low, middle, high = (-math.log(value) for value in (found.speedup_high, found.speedup, found.speedup_low))
     interval = f"95 % interval {ratio_range(low, high, topic)}"
     if not found.use:
         doubt = (
-            f"whether {chal} {topic.does} {topic.faster} than {base}"
+            f"whether {chal} {topic.does} {faster} than {base}"
             if topic.margin > 0
             else f"which of {base} and {chal} {topic.does} faster"
         )
         return f"{where} it is too close to call {doubt}: {ratio(middle, topic)}, {interval}."
     if topic.margin > 0 and found.use == base:
-        return f"{where}, {chal} {topic.does_not} {topic.faster} than {base}: {ratio(middle, topic)}, {interval}."
+        return f"{where}, {chal} {topic.does_not} {faster} than {base}: {ratio(middle, topic)}, {interval}."
     loser = base if found.use == chal else chal
-    kept = f", at least the {percent(topic.margin)} that are asked for" if topic.margin > 0 else ""
+    kept = f", at least the {needed} ({percent(topic.margin)} less time) that is asked for" if topic.margin > 0 else ""
     by = times(math.exp(abs(middle)))
     return f"{where}, {found.use} {topic.does} {by} faster than {loser} ({interval}){kept}."
 
@@ -240,10 +266,16 @@ def _outside(sizes: pd.DataFrame, size: float, topic: Topic) -> str:
     reach = f"from {low} to {high}" if low != high else f"at {low} only"
     where = f"{topic.axis} {number(size)}"
     said = f"{where} is outside what was measured and compared ({reach}), so nothing is said of it."
-    for tried in sizes[(sizes[topic.axis] == size)].to_dict("records"):
-        ended = [f"{getattr(topic, side)}: {tried[f'{side}_status']}" for side in WINNERS]
-        said += f" It was tried, and there is no pair to compare ({'; '.join(ended)})."
-    return said
+    return " ".join([said, *_tried(sizes, size, topic)])
+
+
+def _tried(sizes: pd.DataFrame, size: float, topic: Topic) -> list[str]:
+    """Say of a size that was not compared that it was tried, and how that ended."""
+    return [
+        f"That size was tried, and there is no pair to compare ({'; '.join(ended)})."
+        for tried in sizes[(sizes[topic.axis] == size) & (sizes["state"] == "unknown")].to_dict("records")
+        for ended in [[f"{getattr(topic, side)}: {tried[f'{side}_status']}" for side in WINNERS]]
+    ]
 
 
 def _plain(point: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -263,6 +295,7 @@ class _Asked:
         self._study, self._given = study, dict(values)
         self._axis, self._names = study.sweep.axis, list(study.group_by)
         self._keys = conclusion.crossovers[self._names]
+        self._groups, self._fixed = conclusion.groups, fixed_values(study)
         self._check_names()
         self._check_fixed()
         rows = self._matching()
@@ -282,7 +315,7 @@ class _Asked:
         return listed(parts) + (f" on {machine}" if machine else "")
 
     def _check_names(self) -> None:
-        known = [self._axis, *self._names, *self._fixed()]
+        known = [self._axis, *self._names, *self._fixed]
         for name in self._given:
             if name not in known:
                 raise InputError(
@@ -290,17 +323,8 @@ class _Asked:
                     f"{listed([self._axis, *self._names])}.{did_you_mean(str(name), known)}"
                 )
 
-    def _fixed(self) -> dict[str, list[Value]]:
-        """What is the same in all rows that have it, and the machine where there is one kind."""
-        frame = self._study.frame
-        names = [name for name in frame if name not in COLUMNS | ADDED and name not in self._keys]
-        found = {str(name): frame[name].dropna().unique().tolist() for name in names if name != self._axis}
-        if MACHINE not in self._keys:
-            found[MACHINE] = [str(kind) for kind in kinds_of_machine(frame).dropna().unique()]
-        return found
-
     def _check_fixed(self) -> None:
-        for name, values in self._fixed().items():
+        for name, values in self._fixed.items():
             if name not in self._given:
                 continue
             if not any(_is_meant(self._given[name], value, part=name == MACHINE) for value in values):
@@ -328,11 +352,18 @@ class _Asked:
         parts = []
         for name in missing:
             if name == self._axis:
-                sizes = self._study.frame[self._axis]
-                parts.append(f"{name}=..., from {number(float(sizes.min()))} to {number(float(sizes.max()))}")
+                parts.append(f"{name}=..., {self._reach(rows)}")
             else:
                 parts.append(f"{name}=..., one of {self._legal(rows, name)}")
         return f"to predict from {self._study.name}, give also {'; '.join(parts)}"
+
+    def _reach(self, rows: pd.DataFrame) -> str:
+        """Say between what sizes some group of these was compared."""
+        tables = [self._groups[place].sizes for place in rows.index]
+        sizes = pd.concat([table.loc[table["state"] != "unknown", self._axis] for table in tables])
+        if sizes.empty:
+            return "though no size could be compared"
+        return f"from {number(float(sizes.min()))} to {number(float(sizes.max()))}"
 
     def _legal(self, rows: pd.DataFrame, name: str) -> str:
         values = [_native(value) for value in rows[name]]

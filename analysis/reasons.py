@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from analysis.censoring import BASELINE, CHALLENGER
 from analysis.evidence import Evidence
-from analysis.outcomes import NOT_RUN
+from analysis.outcomes import NOT_RUN, why_no_value
 from analysis.question import Question
 from analysis.ratios import LEAST_CLEAN
 from analysis.rounding import Scale, listed, number
@@ -221,7 +221,7 @@ def _cause(index: int, evidence: Evidence, words: _Words) -> str:
         if outcome == NOT_RUN:
             parts.append(f"{name} did not run")
         elif not evidence.finished[index][side]:
-            ended = f"no trial of {name} is valid" if outcome == "invalid" else f"{name} did not finish ({outcome})"
+            ended = f"no trial of {name} is valid" if outcome == "invalid" else why_no_value(name, outcome)
             parts.append(ended)
         elif evidence.finished[index][side] == evidence.too_quick[index][side]:
             parts.append(f"{name} is too quick for the clock")

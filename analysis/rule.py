@@ -20,6 +20,7 @@ import pandas as pd
 from analysis.bands import Crossings, find_crossings
 from analysis.conclusion import Group, conclude
 from analysis.load import MACHINE, Study, kinds_of_machine
+from analysis.predict import fixed_values
 from analysis.sentence import WINNERS, Topic
 from sweeps.errors import StudyError
 from sweeps.own import short_name
@@ -31,7 +32,8 @@ class Stretch:
 
     Attributes:
         start, end: In the unit of the axis, both included.
-        use: Target to use, the more likely one where it is not sure; empty where nothing tells.
+        use: Target to use, the more likely one where it is not sure; empty where nothing tells. Where a sure stretch
+            meets an unsure one, the sure one holds at their common end.
         sure: Whether the 95 % band excludes that the other target is the right one, all along.
     """
 
@@ -45,7 +47,8 @@ def rule(study: Study) -> dict[str, Any]:
     """Return the table of a study, as plain values.
 
     Returns:
-        `study`, `question`, `workload`, `parameters` (fixed ones), `axis`, `baseline`, `challenger`, `margin`, and
+        `study`, `question`, `workload`, `parameters` (all that was the same
+        throughout, defaults too), `axis`, `baseline`, `challenger`, `margin`, and
         `rules`: a list of `where` (values of the other axes), `machine` (null where it is not known), `from`, `to`,
         `use` (null where nothing tells) and `sure`, along the axis for one group after another.
 
@@ -68,7 +71,7 @@ def rule(study: Study) -> dict[str, Any]:
         "study": study.name,
         "question": sweep.question,
         "workload": short_name(sweep.workload),
-        "parameters": dict(sweep.parameters),
+        "parameters": {**sweep.parameters, **_fixed(study)},
         "axis": sweep.axis,
         "baseline": sweep.baseline,
         "challenger": sweep.challenger,
@@ -101,6 +104,8 @@ def stretches(group: Group) -> list[Stretch]:
     found: list[Stretch] = []
     for part in _parts(sizes, topic):
         sure = part.sure and not doubtful
+        if part.start == part.end and not sure and len(sizes) > 1:
+            continue  # a size that is no more certain than what surrounds it
         if found and (found[-1].use, found[-1].sure) == (part.use, sure):
             found[-1] = Stretch(start=found[-1].start, end=part.end, use=part.use, sure=sure)
         else:
@@ -124,10 +129,11 @@ def _parts(sizes: pd.DataFrame, topic: Topic) -> Iterator[Stretch]:
         np.zeros(len(nodes), dtype=np.int64), np.log(np.array(places)[nodes]), value[nodes], half[nodes]
     )
     for first, last in pairwise(range(len(places))):
+        yield from _at(places[first], uses[first])
         start, end = places[first], places[last]
         same = uses[first] if uses[first] == uses[last] else ""
         segment = int(np.searchsorted(nodes, first))
-        if not (measured[first] and measured[last]) or (crossings.jump[segment] and same):
+        if not (measured[first] and measured[last]) or (crossings.loose[segment] and same):
             yield Stretch(start=start, end=end, use=same, sure=bool(same))
             continue
         low, zero, high = _unsure(crossings, segment, start, end)
@@ -144,18 +150,26 @@ def _parts(sizes: pd.DataFrame, topic: Topic) -> Iterator[Stretch]:
             yield Stretch(start=low, end=high, use=leaning[near], sure=False)
         if high < end:
             yield Stretch(start=high, end=end, use=uses[last], sure=True)
+    if len(places) > 1:
+        yield from _at(places[-1], uses[-1])
+
+
+def _at(size: float, use: str) -> Iterator[Stretch]:
+    """A measured size of which its band, or a limit, is sure is so even between stretches that are not."""
+    if use:
+        yield Stretch(start=size, end=size, use=use, sure=True)
 
 
 def _unsure(crossings: Crossings, segment: int, start: float, end: float) -> tuple[float, float, float]:
     """Return, as sizes, where the band of a segment holds zero and where its curve is zero; NaN where nowhere.
 
-    Where the curve jumps no smooth curve says where, and it is all of the segment.
+    Where no smooth curve says where, it is all of the segment.
     """
     # NaN where one of the two edges does not reach zero, and then the band does not hold it.
     low = float(np.maximum(crossings.lower_first[segment], crossings.upper_first[segment]))
     high = float(np.minimum(crossings.lower_last[segment], crossings.upper_last[segment]))
     zero = math.exp(crossings.zero[segment])
-    if crossings.jump[segment]:
+    if crossings.loose[segment]:
         return start, zero, end
     if not low <= high:
         return math.nan, zero, math.nan
@@ -166,6 +180,12 @@ def _size_at(position: float, start: float, end: float) -> float:
     """Return the size at a position; logarithm and back may miss a measured size by a rounding error, and leave it."""
     size = math.exp(position)
     return next((near for near in (start, end) if math.isclose(size, near, rel_tol=1e-12)), size)
+
+
+def _fixed(study: Study) -> dict[str, Any]:
+    """Return the parameters that are the same in all rows that have them."""
+    found = fixed_values(study)
+    return {name: values[0] for name, values in found.items() if name != MACHINE and len(values) == 1}
 
 
 def _machine(frame: pd.DataFrame, topic: Topic) -> str | None:

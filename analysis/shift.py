@@ -11,6 +11,9 @@ from analysis.rounding import times
 from analysis.sentence import known
 from analysis.verdict import Verdict
 
+#: Less than this does not show in two decimals.
+NEXT_TO_NOTHING = 0.01
+
 
 @dataclass(frozen=True, kw_only=True)
 class Shift:
@@ -85,7 +88,8 @@ def shift_words(found: Shift, *, axis: str, first: str, second: str) -> str:
         second: The same of the second.
 
     Returns:
-        How many times lower or higher the second lies, with the interval; "no difference seen" where that holds none.
+        How many times lower or higher the second lies, with the interval; that no difference is seen where
+        that holds none.
     """
     if not found.clear:
         if math.isnan(found.low) or math.isnan(found.high):
@@ -94,7 +98,7 @@ def shift_words(found: Shift, *, axis: str, first: str, second: str) -> str:
                 "the interval is open."
             )
         span = f"{_size(found, found.low, 1)} lower to {_size(found, found.high, 1)} higher"
-        return f"The crossover in {axis} with {second} against {first}: no difference seen (95 % interval {span})."
+        return f"With {second}, no difference is seen to the crossover in {axis} with {first} (95 % interval {span})."
     way, near, far = ("higher", found.low, found.high)
     if not found.low > found.none:
         way, near, far = ("lower", found.high, found.low)
@@ -114,6 +118,14 @@ def _positions(row: Mapping[str, Any], *, exponent: bool) -> tuple[float, float,
 
 def _size(found: Shift, value: float, toward: int = 0) -> str:
     """How far a value is from no shift: "6.1x", or on an axis of exponents "0.8"."""
-    if found.exponent:
-        return times(abs(value), toward).removesuffix("x")
-    return times(max(value, 1 / value), toward)
+    size = abs(value) if found.exponent else max(value, 1 / value)
+    by = size - found.none
+    if found.clear and 0 < by < NEXT_TO_NOTHING:
+        # An interval that excludes that nothing moves must not seem to hold it.
+        digits = -math.floor(math.log10(by))
+        scaled = round(by * 10.0**digits, 6)
+        away = math.floor(scaled) if toward < 0 else math.ceil(scaled) if toward > 0 else round(scaled)
+        text = f"{found.none + away / 10.0**digits:.{digits}f}"
+    else:
+        text = times(size, toward).removesuffix("x")
+    return text if found.exponent else f"{text}x"

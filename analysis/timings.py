@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from analysis.outcomes import NO_RATE
 from analysis.question import RESERVED, Bools, Floats, Ints
 from analysis.rounding import listed, number, times
 from analysis.timings_file import LISTED, Table, few, read_table
@@ -32,7 +33,6 @@ TAKEN = RESERVED | {
     *("started_at", "trial_id"),
 }
 OK = "ok"
-NO_RATE = "rate of 0"
 
 
 class Unit(StrEnum):

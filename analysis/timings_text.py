@@ -22,6 +22,7 @@ from analysis.timings import OK, Timings
 from sweeps.errors import InputError
 
 WIDTH = 80
+NO_BREAK = "\N{NO-BREAK SPACE}"
 #: Changes of the faster target beyond this many are counted.
 NAMED = 6
 #: With at least so many changes it is asked whose times jump there, and with this many times the other's jump, told.
@@ -173,7 +174,7 @@ def _block(group: Group, timings: Timings) -> Iterator[str]:
         ],
         "reasons": [str(reason) for reason in group.crossover["reasons"]],
     }
-    yield from textwrap.wrap(group.sentence, WIDTH, break_on_hyphens=False)
+    yield from _wrapped(group.sentence)
     for label, texts in facts.items():
         yield f"  {label}"
         for text in texts:
@@ -181,7 +182,14 @@ def _block(group: Group, timings: Timings) -> Iterator[str]:
 
 
 def _item(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent="    - ", subsequent_indent="      ", break_on_hyphens=False)
+    return _wrapped(text, "    - ")
+
+
+def _wrapped(text: str, bullet: str = "") -> list[str]:
+    """Break a text into lines, indented below a bullet; a percentage stays whole."""
+    unbroken, below = text.replace(" %", f"{NO_BREAK}%"), " " * len(bullet)
+    lines = textwrap.wrap(unbroken, WIDTH, initial_indent=bullet, subsequent_indent=below, break_on_hyphens=False)
+    return [line.replace(NO_BREAK, " ") for line in lines]
 
 
 def _changes(group: Group, axis: str) -> list[str]:

@@ -23,12 +23,12 @@ from sweeps.ladder import HEADLINE
 MOST_OF_IT = 0.5
 #: A law of costs that misses the time of a part by more than this factor does not explain it.
 EXPLAINS_WITHIN = 1.5
-#: With fewer FLOPs than this for each byte that has to be moved, memory is the bottleneck of any CPU or accelerator;
-#: and no step is held up by bytes that come more slowly than this.
-LEAST_INTENSITY, LEAST_BYTES_PER_S = 2.0, 1e9
 #: Causes that are named when no single one binds.
 NAMED = 3
 MIXED = "mixed"
+#: What remains of a step, where no law divides it.
+UNTOLD = "computing (arithmetic or memory: the times do not tell which)"
+UNTOLD_OF_HOST = "computing and the calls that start it (arithmetic or memory: the times do not tell which)"
 #: A fraction between its ends, where nothing is divided.
 ALL_OF_IT = (1.0, 1.0, 1.0)
 #: A cause as the subject of a sentence; those of the ladder are called as everywhere.
@@ -62,8 +62,8 @@ def labels(
     """Say, for each size whose step was taken apart, who loses there and what takes most of its step.
 
     What remains of a step when the ladder ends is divided into arithmetic, memory and, on a CPU, calling operators by
-    the fitted law where that tells these apart and agrees with the measured time; else it counts as memory where too
-    few FLOPs are done with each byte to be held up by anything else; else as computing.
+    the fitted law where that tells these apart and agrees with the measured time. Else it counts as computing, whatever
+    that waits for: times alone do not tell.
 
     Args:
         parts: The rows of `analysis.explain` of one group.
@@ -77,11 +77,11 @@ def labels(
 
     Returns:
         One row a size, ascending: the axis; `target`, the loser (empty where neither is clearly slower); `label`:
-        loader-bound, transfer-bound, sync-bound, launch-bound, compute-bound, memory-bound, or mixed where no part is
-        half of the step; empty where the largest part is not significant or was disturbed; `part`, the largest;
-        `share`, its fraction of the loser's step with its 95 % interval `share_low` to `share_high`; `shared`, whether
-        the winner pays for that part too, so that it makes less than half of the difference; `to_try`, what people do
-        about it; `sentence`.
+        loader-bound, transfer-bound, sync-bound, launch-bound, compute-bound, memory-bound (by a law only), or mixed
+        where no part is half of the step; empty where the largest part is not significant or was disturbed; `part`,
+        the largest; `share`, its fraction of the loser's step with its 95 % interval `share_low` to `share_high`;
+        `shared`, whether the winner pays for that part too, so that it makes less than half of the difference;
+        `to_try`, what people do about it; `sentence`.
     """
     told = []
     for size, own in parts[parts["part"] != TWIN].groupby(axis, sort=True):
@@ -139,7 +139,7 @@ class _Cause:
     @property
     def noun(self) -> str:
         """What it is called in a list, where commas part the causes: "launching kernels"."""
-        return self.words.removeprefix("the host, ").removeprefix("the device, ").split(",")[0]
+        return self.words.removeprefix("the host, ").removeprefix("the device, ").split(",")[0].split(" (")[0]
 
 
 def _loser(row: Mapping[Any, Any], baseline: str, challenger: str) -> tuple[str, str]:
@@ -217,15 +217,7 @@ def _divided(
         words = CAUSES | {"launch": "the host, calling operators,"}
         fractions = {cause: time_s / lawful_s for cause, time_s in terms.items()}
         return [(cause, words[cause], (one / off, one, min(one * off, 1.0))) for cause, one in fractions.items()]
-    is_memory = (
-        work["flops"] < LEAST_INTENSITY * work["bytes"]
-        and part["cost_s"] > 0
-        and work["bytes"] > LEAST_BYTES_PER_S * part["cost_s"]
-    )
-    if is_memory:
-        return [("memory", CAUSES["memory"], ALL_OF_IT)]
-    # Without a law nobody knows how much of what a host does is arithmetic.
-    return [("compute", "computing, and the calls that start it," if is_host else PARTS["kernels"][0], ALL_OF_IT)]
+    return [("compute", UNTOLD_OF_HOST if is_host else UNTOLD, ALL_OF_IT)]
 
 
 def _is_shared(cause: str, ladder: Sequence[Mapping[Any, Any]], loser: str, winner: str, lag_s: float) -> bool:
@@ -269,8 +261,8 @@ def _sentence(
     provisional = " Provisional: there were too few passes to see how runs differ." if largest.assumed else ""
     if label == MIXED:
         clear = [f"{one.noun} {share(one.share)} %" for one in causes if one.significant and one.share > 0]
-        return f"{start}, and no single cause is half of its step: {listed(clear[:NAMED])}.{provisional}"
-    interval = f"95 % interval {share(largest.low, -1)} to {share(min(largest.high, 1.0), 1)} %"
+        return f"{start}, and no single part takes more than half of its step: {listed(clear[:NAMED])}.{provisional}"
+    interval = f"95 % interval {share(largest.low, -1)} to {share(largest.high, 1)} %"
     said = f"{start}, and {label}: {largest.words} takes {share(largest.share)} % of its step ({interval})."
     if is_shared:
         said += f" But {winner} pays for that too: it makes less than half of the difference."

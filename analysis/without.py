@@ -15,6 +15,7 @@ import pandas as pd
 from analysis.crossover import COLUMNS, crossovers
 from analysis.explain import FINER_CLOCK, LADDER, descend, with_kernel_times
 from analysis.outcomes import RESOLUTION_S, TICKS
+from analysis.question import ask
 from analysis.ratios import LEAST_SPARE
 from analysis.rounding import listed
 from analysis.sentence import Topic, verdict_sentence
@@ -77,11 +78,14 @@ def without(
     column, base = (axis, None) if isinstance(axis, str) else axis
     keys = list(group_by)
     columns = [*keys, "without", *COLUMNS, "factor", "factor_low", "factor_high", "sentence"]
+    if rows.columns.empty:
+        return pd.DataFrame(columns=columns)
+    _check(rows, axis=axis, baseline=baseline, challenger=challenger, group_by=keys, margin=margin, drift=drift)
     rows = _on_own_clock(rows[rows["target"].isin([baseline, challenger])])
     compared = list(_compared(rows, column, (baseline, challenger), keys))
     if not compared:
         return pd.DataFrame(columns=columns)
-    frame = pd.concat([one.assign(**{CASE: case}) for case, (one, _) in enumerate(compared)], ignore_index=True)
+    frame = pd.concat([one.assign(**{CASE: case}) for case, (one, *_) in enumerate(compared)], ignore_index=True)
     asked: dict[str, Any] = {
         "axis": axis,
         "baseline": baseline,
@@ -94,7 +98,8 @@ def without(
     sizes = dict(list(summarise(frame, **asked).groupby([CASE, STEP])))
     topic = Topic(axis=column, baseline=baseline, challenger=challenger, margin=margin)
     told = []
-    for case, (one, gone) in enumerate(compared):
+    for case, (one, gone, fewer) in enumerate(compared):
+        step = "the whole step over the sizes that were taken apart" if fewer else "the whole step"
         whole, left = verdicts[case, WHOLE], verdicts[case, LEFT]
         whole_sizes, left_sizes = sizes[case, WHOLE], sizes[case, LEFT]
         if left_sizes["state"].ne("unknown").sum() < LEAST_SIZES:
@@ -103,11 +108,11 @@ def without(
         told_left, told_whole = verdict_sentence(left, left_sizes, topic), verdict_sentence(whole, whole_sizes, topic)
         said = [f"{_where(gone)}: {told_left}"]
         if found is not None:
-            said.append(shift_words(found, axis=column, first="the whole step", second="what is left"))
+            said.append(shift_words(found, axis=column, first=step, second="what is left"))
         elif told_left == told_whole:
-            said.append("So it is with the whole step.")
+            said.append(f"So it is with {step}.")
         else:
-            said.append(f"The whole step, at the same sizes: {told_whole}")
+            said.append(f"{step[0].upper()}{step[1:]}: {told_whole}")
         said += _doubts(left_sizes, whole_sizes)
         ends = (np.nan,) * 3 if found is None else (found.factor, found.low, found.high)
         factor = dict(zip(("factor", "factor_low", "factor_high"), ends, strict=True))
@@ -118,8 +123,10 @@ def without(
 
 def _compared(
     rows: pd.DataFrame, axis: str, targets: Sequence[str], keys: Sequence[str]
-) -> Iterator[tuple[pd.DataFrame, list[str]]]:
+) -> Iterator[tuple[pd.DataFrame, list[str], bool]]:
     """Yield, for each group and cause that has a ladder, the trials that are compared and all that is gone from them.
+
+    And last, whether the whole step was compared at more sizes, so that its verdict over these may be another.
 
     The trials are those of the whole step and those of the rung, at the sizes at which both targets have the rung.
     """
@@ -143,7 +150,18 @@ def _compared(
             ]
             if any(one.empty for one in both):
                 continue
-            yield pd.concat(both, ignore_index=True).drop(columns="rung"), list(gone)
+            whole = own[~here & own["rung"].eq(HEADLINE) & own["status"].eq("ok")]
+            fewer = bool(whole.groupby(axis)["target"].nunique().eq(len(targets)).any())
+            yield pd.concat(both, ignore_index=True).drop(columns="rung"), list(gone), fewer
+
+
+def _check(rows: pd.DataFrame, **asked: Any) -> None:
+    """Raise ValueError if the rows cannot answer the question, or do not tell their rungs."""
+    ask(rows, **asked)
+    needed = ["rung", *(["kernel_time_s"] if "rung" in rows and rows["rung"].eq("kernel").any() else [])]
+    missing = [name for name in needed if name not in rows]
+    if missing:
+        raise ValueError(f"the frame has no column {missing[0]!r}; it has: {', '.join(map(str, rows.columns))}")
 
 
 def _on_own_clock(rows: pd.DataFrame) -> pd.DataFrame:

@@ -286,7 +286,7 @@ def test_fractions_and_numbers_in_text_are_numbers():
     [
         (["bfloat16", "float32"], "axis 'kind' holds values that are not numbers .*; a frontier needs numbers above 0"),
         ([True, False], "axis 'kind' has type bool: an axis needs numbers; a frontier needs numbers above 0 on both"),
-        ([0, 8], "axis 'kind' holds 0: sizes must be above 0 .*; a frontier needs numbers above 0 on both axes"),
+        ([0, 8], "axis 'kind' holds 0: sizes must be above 0; a frontier needs numbers above 0 on both axes"),
         ([np.inf, 8], "axis 'kind' holds an infinite value: sizes must be finite; a frontier needs"),
     ],
 )

@@ -169,7 +169,7 @@ def test_rates_and_wide_rows_are_read(tmp_path, capsys):
     [
         (["timings"], "FILE"),
         (["timings", "{}"], "--axis"),
-        (["timings", "{}", *AXES, "--unit", "min"], "min"),
+        (["timings", "{}", *AXES, "--unit", "min"], "Invalid value for '--unit': 'min' is not one of"),
         (["timings", "{}", *AXES, "--exponent", "two"], "--exponent"),
         (["timings", "{}", *AXES, "--rate", "ms"], '--rate "ms" and --time "ms": give one of them'),
         (["timings", "{}", *AXES, "--wide", "ms"], '--wide "ms": name two columns'),

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from analysis import crossovers
-from analysis.measures import NO_ENERGY, NO_PRICE, energy_words, has_energy, in_energy, priced
+from analysis.measures import energy_words, has_energy, in_energy, priced
+from analysis.outcomes import NO_ENERGY, NO_PRICE
 from analysis.summary import summarise
 from tests.analysis.synthetic import ASKED, falling, made_frame, with_status
 
@@ -125,6 +126,10 @@ def test_what_counted_the_energy_is_said():
         "Energy is that of the GPU's board (NVML), without the CPU that feeds it, for both."
     )
     assert energy_words(frame.assign(energy_j=math.nan), **sides) == ""
+    one_unknown = frame["device"].astype(object).where(frame.index != frame.index[0], None)
+    assert energy_words(frame.assign(device=one_unknown), **sides) == energy_words(frame, **sides)
+    assert energy_words(frame.assign(device=None), **sides) == ""
+    assert energy_words(frame.drop(columns="device"), **sides) == ""
 
 
 def test_rows_of_a_study_keep_their_columns():

@@ -118,7 +118,7 @@ def test_a_size_that_was_tried_in_vain_is_outside(make_study):
     found = predict(load(place), {"batch_size": 4096})
     assert not found.inside
     assert found.nearest.size == 1024
-    assert "It was tried, and there is no pair to compare (cpu: ok; gpu: oom)." in found.sentence
+    assert "That size was tried, and there is no pair to compare (cpu: ok; gpu: oom)." in found.sentence
 
 
 def test_where_a_limit_tells_the_winner_no_factor_is_invented(make_study):
@@ -145,23 +145,57 @@ def test_between_a_loss_and_a_win_known_by_a_limit_the_winner_is_not_known(make_
 
     found = predict(load(make_study(fail=fail)), {"batch_size": 100})
     assert (found.use, found.inside) == ("", True)
-    assert found.sentence.startswith("At batch_size 100 the winner is not known. Known at batch_size 64 and 256")
+    assert found.sentence.startswith(
+        "At batch_size 100 the winner is not known. Compared at batch_size 64 and 256, without a ratio at 256."
+    )
+    later = predict(load(make_study("later", fail=fail)), {"batch_size": 500}).sentence
+    assert later.endswith(" Compared at batch_size 256 and 1024, without a ratio at either.")
 
 
 @pytest.mark.parametrize(
     ("size", "use", "said"),
     [
-        (100, "cpu", "gpu does not train this mlp model at least 30 % faster than cpu: "),
-        (64, "cpu", "gpu does not train this mlp model at least 30 % faster than cpu: cpu 1."),
+        (100, "cpu", "gpu does not train this mlp model at least 30 % faster (1.43x) than cpu: "),
+        (64, "cpu", "gpu does not train this mlp model at least 30 % faster (1.43x) than cpu: cpu 1."),
         (400, "gpu", "faster than cpu (95 % interval "),
-        (150, "", "it is too close to call whether gpu trains this mlp model at least 30 % faster than cpu: gpu 1."),
+        (150, "", "too close to call whether gpu trains this mlp model at least 30 % faster (1.43x) than cpu: gpu 1."),
     ],
 )
 def test_with_a_margin_the_challenger_has_to_keep_it(make_study, size, use, said):
     found = predict(load(make_study(margin=0.3)), {"batch_size": size})
     assert found.use == use
     assert said in found.sentence
-    assert ("at least the 30 % that are asked for" in found.sentence) is (use == "gpu")
+    assert ("at least the 1.43x (30 % less time) that is asked for" in found.sentence) is (use == "gpu")
+
+
+def test_with_a_margin_a_limit_says_no_more_than_it_knows(make_study):
+    def fail(target, size, _):
+        return ("timeout", "too slow") if target == ("cpu" if size > 64 else "gpu") else None
+
+    study = load(make_study(margin=0.3, fail=fail))
+    said = "does not train this mlp model at least 30 % faster (1.43x) than cpu; by what factor is not known (gpu timed"
+    assert f"At batch_size 16, gpu {said}" in predict(study, {"batch_size": 16}).sentence
+    said = "trains this mlp model at least 30 % faster (1.43x) than cpu; by what factor is not known (cpu timed out)"
+    assert f"At batch_size 1024, gpu {said}" in predict(study, {"batch_size": 1024}).sentence
+
+
+def test_a_size_within_the_range_that_was_tried_in_vain_says_so(make_study):
+    study = load(make_study(fail=lambda target, size, _: ("error", "x") if (target, size) == ("gpu", 64) else None))
+    told = predict(study, {"batch_size": 64}).sentence
+    assert (
+        " That size was tried, and there is no pair to compare (cpu: ok; gpu: error). Measured at batch_size 16 and 256"
+        in told
+    )
+    assert "tried" not in predict(study, {"batch_size": 65}).sentence
+
+
+def test_only_sizes_that_were_compared_are_offered(make_study):
+    place = make_study(fail=lambda target, size, _: ("oom", "x") if (target, size) == ("gpu", 4096) else None)
+    with pytest.raises(InputError, match=r"give also batch_size=\.\.\., from 4 to 1024$"):
+        predict(load(place), {})
+    place = make_study("none", fail=lambda target, *_: ("oom", "x") if target == "gpu" else None)
+    with pytest.raises(InputError, match=r"give also batch_size=\.\.\., though no size could be compared$"):
+        predict(load(place), {})
 
 
 def test_a_jump_is_not_read_off_a_curve(make_study):
@@ -246,7 +280,7 @@ def test_nothing_compared_is_said(make_study):
     place = make_study(fail=lambda target, *_: ("unavailable", "no GPU here") if target == "gpu" else None)
     found = predict(load(place), {"batch_size": 64})
     assert (found.inside, found.nearest) == (False, None)
-    assert found.sentence.startswith("Nothing was compared there, so nothing can be said: No gpu trial finished")
+    assert found.sentence.startswith("Nothing was compared there. No gpu trial finished: no GPU here")
 
 
 def test_where_the_study_is_not_sure_a_prediction_says_so(make_study):
@@ -265,3 +299,11 @@ def test_json_holds_the_same(make_study):
     assert (told["inside"], told["nearest"]["size"], told["margin"]) == (True, 256.0, 0.0)
     outside = json.loads(to_json(predict(load(make_study("other")), {"batch_size": 9999})), parse_constant=pytest.fail)
     assert (outside["use"], outside["found"], outside["inside"]) == (None, None, False)
+
+
+def test_between_sizes_that_lie_far_apart_anything_is_possible(make_study):
+    study = load(make_study(sizes=(4, 4096), noise=0.005))
+    found = predict(study, {"batch_size": 100})
+    assert found.use == ""
+    assert "the sizes lie too far apart for a curve between them" in found.sentence
+    assert predict(study, {"batch_size": 4096}).use == "gpu"

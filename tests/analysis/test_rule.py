@@ -9,7 +9,7 @@ import pytest
 
 from analysis.conclusion import conclude
 from analysis.load import load
-from analysis.predict import predict
+from analysis.predict import fixed_values, predict
 from analysis.rule import rule, stretches, write
 from sweeps.errors import StudyError
 
@@ -37,11 +37,14 @@ def test_the_table_says_what_it_is_about(make_study):
     study = load(make_study(question="From where?", margin=0.1, parameters={"depth": 3}))
     found = rule(study)
     assert json.loads(json.dumps(found)) == found
+    fixed = fixed_values(study)
+    assert "kind of machine" not in fixed
+    assert {"depth": 3, "width": 256, "loader": "slice"}.items() <= found["parameters"].items()
     assert {name: value for name, value in found.items() if name != "rules"} == {
         "study": "study",
         "question": "From where?",
         "workload": "mlp",
-        "parameters": {"depth": 3},
+        "parameters": {name: values[0] for name, values in fixed.items() if name != "machine" and values},
         "axis": "batch_size",
         "baseline": "cpu",
         "challenger": "gpu",
@@ -153,6 +156,32 @@ def test_the_function_of_the_guide_uses_the_table(make_study, choose, tmp_path):
     assert choose(table, 5000, width=64) is None
     assert choose(table, 64, width=65) is None
     assert choose(table, 64) is None
+
+
+def test_several_machines_have_to_be_named(make_study, choose):
+    def row(target, size, index):
+        return {"host": "b", "node_id": "b", "cpu_model": "Other CPU"} if index % 2 else {}
+
+    table = rule(load(make_study(passes=6, row=row)))
+    machines = {part["machine"] for part in table["rules"]}
+    assert len(machines) == 2
+    assert choose(table, 4) is None
+    assert [choose(table, 4, machine=machine) for machine in machines] == ["cpu", "cpu"]
+    assert choose(table, 4, machine="none of them") is None
+
+
+def test_where_stretches_meet_the_sure_one_holds_as_in_a_prediction(make_study, choose):
+    def limits(target, size, _):
+        return ("timeout", "too slow") if target == ("gpu" if size == 4 else "cpu") else None
+
+    for name, options in (("limits", {"fail": limits}), ("smooth", {"passes": 6})):
+        study = load(make_study(name, **options))
+        table = rule(study)
+        sizes = [4, 16, 64, 256, 1024, 4096]
+        predicted = [predict(study, {"batch_size": size}).use or None for size in sizes]
+        assert None not in predicted
+        assert predicted[0] != predicted[-1]
+        assert [choose(table, size) for size in sizes] == predicted
 
 
 def test_a_file_that_cannot_be_written_is_named(make_study, tmp_path):

@@ -88,7 +88,7 @@ def test_a_crossing_known_from_a_time_out_alone():
 
 
 MOVES = "With resident data, the crossover in width is {} than with the loader (95 % interval {})."
-STAYS = "The crossover in width with resident data against the loader: no difference seen (95 % interval {})."
+STAYS = "With resident data, no difference is seen to the crossover in width with the loader (95 % interval {})."
 OPEN = "Whether the crossover in width is another with resident data than with the loader cannot be told: {}."
 
 
@@ -100,6 +100,10 @@ OPEN = "Whether the crossover in width is another with resident data than with t
         (Shift(factor=1.04, low=0.921, high=1.171), STAYS.format("1.09x lower to 1.18x higher")),
         (Shift(factor=-0.5, low=-0.81, high=-0.22, exponent=True), MOVES.format("0.50 lower", "0.22 to 0.81")),
         (Shift(factor=0.1, low=-0.2, high=0.4, exponent=True), STAYS.format("0.20 lower to 0.40 higher")),
+        (Shift(factor=1.03, low=1.0034, high=1.06), MOVES.format("1.03x higher", "1.003x to 1.06x")),
+        (Shift(factor=0.96, low=0.93, high=0.9996), MOVES.format("1.04x lower", "1.0004x to 1.08x")),
+        (Shift(factor=1.03, low=0.9966, high=1.06), STAYS.format("1.01x lower to 1.06x higher")),
+        (Shift(factor=0.2, low=0.0034, high=0.5, exponent=True), MOVES.format("0.20 higher", "0.003 to 0.50")),
         (Shift(factor=2.5, low=1.5, high=NAN), MOVES.format("2.5x higher", "1.50x to an open end")),
         (Shift(factor=NAN, low=0.2, high=0.5), MOVES.format("lower", "2.0x to 5.0x")),
         (Shift(factor=1.2, low=NAN, high=1.5), OPEN.format("the interval is open")),
@@ -175,7 +179,7 @@ def test_where_nothing_moves_no_difference_is_seen():
     found = [shift(rows[number], rows[number + 1]) for number in range(0, 200, 2)]
     assert np.mean([moved.clear for moved in found]) <= 0.05
     told = [shift_words(moved, axis="hidden", first="this", second="that") for moved in found]
-    assert ["no difference seen" in sentence for sentence in told] == [not moved.clear for moved in found]
+    assert ["no difference is seen" in sentence for sentence in told] == [not moved.clear for moved in found]
 
 
 def test_reading_a_value_every_step_moves_the_crossover_by_a_known_factor():
@@ -202,5 +206,5 @@ def test_reading_a_value_every_step_moves_the_crossover_by_a_known_factor():
     assert "x higher than with sync 100 (95 % interval 1." in told
     told = shift_words(seldom[0], axis="hidden", first="sync 100", second="sync 10")
     assert told.startswith(
-        "The crossover in hidden with sync 10 against sync 100: no difference seen (95 % interval 1."
+        "With sync 10, no difference is seen to the crossover in hidden with sync 100 (95 % interval 1."
     )

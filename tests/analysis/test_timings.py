@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis import crossovers
+from analysis import crossovers, timings_text
 from analysis.timings import Condition, Reading, Unit, conditions, read_timings
 from analysis.timings_text import conclude_timings, tell, to_json
 from sweeps.errors import InputError
@@ -96,7 +96,9 @@ def test_a_rate_of_zero_is_no_time(write):
     path = write("size,target,rate", "8,cpu,2", "8,gpu,0.000", "16,cpu,2", "16,gpu,9", "32,cpu,2", "32,gpu,20")
     row = conclude(read(path, rate="rate"))
     assert row["verdict"] == "always_challenger"
-    assert any("compared on 2 of 3 sizes: gpu did not finish (rate of 0) at 8" in reason for reason in row["reasons"])
+    assert any(
+        "compared on 2 of 3 sizes: gpu has nothing to compare (rate of 0) at 8" in reason for reason in row["reasons"]
+    )
 
 
 def test_wide_rows_are_pairs(write):
@@ -476,6 +478,16 @@ def test_the_text_holds_sentence_estimate_definitions_and_reasons_in_80_columns(
     ):
         assert definition in flat
     assert max(map(len, told.splitlines())) <= 80
+
+
+def test_a_percentage_is_not_broken_at_the_end_of_a_line(write, monkeypatch):
+    timings = read(write(HEADER, *LONG))
+    for width in range(60, 90):
+        monkeypatch.setattr(timings_text, "WIDTH", width)
+        told = tell(timings)
+        assert " %" in told
+        assert not any(line.lstrip().startswith("%") for line in told.splitlines())
+        assert "\N{NO-BREAK SPACE}" not in told
 
 
 def test_json_has_the_form_of_a_study(write):
