@@ -100,7 +100,7 @@ def main(
     if show_list:
         _print_catalog()
         return
-    from sweeps.errors import CrossoverError
+    from sweeps.errors import CrossoverError, printable
 
     try:
         code = _run(
@@ -118,12 +118,12 @@ def main(
             report=report,
         )
     except CrossoverError as error:
-        print(f"sweep.py: {error}", file=sys.stderr)
+        print(f"sweep.py: {printable(str(error))}", file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
         print(
             "Interrupted. Everything that was reported is kept: the same command runs the rest, and "
-            "`python -m analysis STUDY` reports on what there is.",
+            "`python -m analysis STUDY` reports on what there is, if there is anything.",
             file=sys.stderr,
         )
         code = 130
@@ -339,7 +339,6 @@ def _measure(
     from runner.run import run
     from sweeps.study import LOG
 
-    _end_on_signals()  # Ray has put its own in their place
     by_target = asked.pairing == "by_target"
     with (
         kept.folder.kept_locally(LOG) as log,

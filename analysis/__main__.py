@@ -20,7 +20,7 @@ from analysis import timings_text
 from analysis.conclusion import conclude
 from analysis.load import load
 from analysis.timings import Reading, Unit, conditions, read_timings
-from sweeps.errors import CrossoverError, InputError, StudyError, show
+from sweeps.errors import CrossoverError, InputError, StudyError, printable, show
 from sweeps.folder import Folder
 
 COMMANDS = ("report", "timings", "predict")
@@ -267,7 +267,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         app(given, standalone_mode=False)
     except CrossoverError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(str(error))}", file=sys.stderr)
         return 2
     except _UsageError as error:
         said = error.format_message().replace("Value error, ", "")  # how the checker behind typer begins

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from analysis.rounding import shown, times
 from analysis.unwaited import doubts_of, never_waited
 from sweeps.definition import Sweep
-from sweeps.errors import StudyError
+from sweeps.errors import StudyError, printable
 from sweeps.folder import Folder
 from sweeps.ladder import HEADLINE, UNWAITED
 from sweeps.parameter import Value
@@ -125,7 +127,7 @@ def load(place: Folder | Path | str) -> Study:
     if table.num_rows == 0:
         more = f" ({'; '.join(warnings)})" if warnings else ""
         raise StudyError(f"{folder}: no trial has been recorded yet; run the sweep first{more}")
-    records = table.to_pandas()
+    records = _without_controls(table).to_pandas()
     for column in sorted(COLUMNS - {"parameters", *records.columns}):  # an older file knew less
         records[column] = None
     if lacking := [name for name in sweep.axes if name not in records]:
@@ -161,6 +163,20 @@ def load(place: Folder | Path | str) -> Study:
         group_by=(*others, MACHINE) if MACHINE in frame else tuple(others),
         drift=SHORT_RUN_DRIFT if _lasted(frame) < SHORT_RUN else None,
     )
+
+
+def _without_controls(table: pa.Table) -> pa.Table:
+    """Return the rows without characters that a terminal or a page would obey; a machine can have any name."""
+    for place, each in enumerate(table.schema):
+        if pa.types.is_string(each.type):
+            column = table.column(place)
+            ends = "\n" if each.name == "error_message" else " "
+            texts = (text for text in pc.unique(column).to_pylist() if text is not None)
+            kept = {text: printable(text).replace("\n", ends) for text in texts}
+            if any(text != cleaned for text, cleaned in kept.items()):
+                cleaned = pa.array([None if text is None else kept[text] for text in column.to_pylist()], pa.string())
+                table = table.set_column(place, each, cleaned)
+    return table
 
 
 def kinds_of_machine(frame: pd.DataFrame) -> pd.Series[str]:

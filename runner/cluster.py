@@ -11,8 +11,10 @@ import dataclasses
 import math
 import os
 import re
+import signal
 import socket
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -129,7 +131,9 @@ class Cluster:
         self._met: dict[str, tuple[bool, str]] | None = None  # by node: what `judge` says; None: nobody is asked
         self._asked: dict[str, tuple[ray.ObjectRef[dict[str, Any]], float]] = {}  # by node: its answer, and since when
         self._seen: list[Node] = []
+        self._has_asked = False  # the autoscaler has one list of wishes for the whole cluster
         self._look_next = 0.0
+        ours = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
         quiet: dict[str, Any] = {"log_to_driver": verbose, "logging_level": "INFO" if verbose else "ERROR"}
         try:
             with warnings.catch_warnings():
@@ -154,6 +158,8 @@ class Cluster:
                 raise KeyboardInterrupt from None  # Ray's own answer to SIGTERM while it starts
             what = "start a Ray of its own" if self._embedded else f"connect to Ray at {address}"
             raise ClusterError(f"cannot {what}: {_short(error)}") from error
+        finally:
+            _restore(ours)
         # Raylets tell of dead workers on stdout, whatever was asked of the logs; here that is a row.
         ray._private.worker._worker_logs_enabled = verbose  # noqa: SLF001  (there is no public switch)
         run_trial, look_around = _tasks(str(ROOT))
@@ -269,6 +275,7 @@ class Cluster:
             bundles.append(bundle)
             selectors.append(selector)
         request_resources(bundles=bundles, bundle_label_selectors=selectors)
+        self._has_asked = True
         return True
 
     def start(self, trial: Trial, node: Node) -> None:
@@ -303,7 +310,10 @@ class Cluster:
                 cause = f"{started.node.host} does not answer any more: it is cut off from the cluster, or dead"
                 columns = {"status": "node_lost", "error_type": "NodeDiedError", "error_message": cause}
             elif time.monotonic() - started.since > started.trial.deadline_s + OVERDUE_S:
-                cause = f"it did not begin: another user of the cluster has taken CPUs of {started.node.host}"
+                cause = (
+                    f"no answer {OVERDUE_S:g} s after its deadline: another user of the cluster has taken CPUs of "
+                    f"{started.node.host}, or a process of the trial hangs there"
+                )
                 columns = {"status": "unavailable", "error_type": HELD, "error_message": cause}
             else:
                 continue
@@ -318,7 +328,7 @@ class Cluster:
         """Cancel what runs and disconnect; an embedded Ray ends."""
         for reference in self._running:
             ray.cancel(reference, force=True)
-        if not self._embedded:
+        if self._has_asked:
             self.ask_for(())  # else the autoscaler would keep the nodes for ever
         ray.shutdown()
 
@@ -328,15 +338,20 @@ def _reach(address: str) -> None:
 
     Raises:
         OSError: Nobody answers, or it is no Ray.
+        ValueError: It is another kind of address.
         ray.exceptions.AuthenticationError: It asks for another token, or there is none here.
     """
     if address == "auto":
         where = ray._private.services.find_bootstrap_address  # noqa: SLF001  (Ray itself looks there)
         address = os.environ.get("RAY_ADDRESS") or where(None) or ""
-    host, _, port = address.rpartition(":")
+    if address.startswith(("http://", "https://")):
+        raise ValueError("that is the address of Ray's jobs and dashboard; give the cluster's own, such as HOST:6379")
+    host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit() or "/" in host:
         return
     socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_S).close()
+    if address.startswith("ray://"):
+        return  # a client's port speaks another language
     from ray._private.grpc_utils import (
         init_grpc_channel,  # with the token and the encryption that Ray's settings ask for
     )
@@ -354,6 +369,14 @@ def _reach(address: str) -> None:
             if getattr(code, "name", "") == "UNAUTHENTICATED":
                 raise ray.exceptions.AuthenticationError(NOT_ADMITTED) from None
             raise ConnectionError("what answers there is no Ray of this kind") from None
+
+
+def _restore(handlers: Mapping[signal.Signals, Any]) -> None:
+    """Put back who answers signals: Ray would end the process with a code and a stack of its own."""
+    if threading.current_thread() is threading.main_thread():
+        for number, handler in handlers.items():
+            if handler is not None:  # else nobody of Python's
+                signal.signal(number, handler)
 
 
 def _hide_token() -> None:

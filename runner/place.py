@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from runner.executor import Executor, Need
+from sweeps.errors import printable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,13 +67,16 @@ def choose_place(address: str | None, *, local: bool, environment: Mapping[str, 
         return Place(kind="local", address=None, sentence="Runs on this machine without Ray (--local).")
     if address:
         return Place(
-            kind="cluster", address=address, sentence=f"Runs on the Ray cluster {address} (--address).", wait_s=60.0
+            kind="cluster",
+            address=address,
+            sentence=f"Runs on the Ray cluster {printable(address)} (--address).",
+            wait_s=60.0,
         )
     if found := environment.get("RAY_ADDRESS"):
         return Place(
             kind="cluster",
             address=found,
-            sentence=f"Runs on the Ray cluster {found} (RAY_ADDRESS is set).",
+            sentence=f"Runs on the Ray cluster {printable(found)} (RAY_ADDRESS is set).",
             wait_s=60.0,
         )
     if environment.get("SWEEP_HOME"):
@@ -89,12 +93,13 @@ def choose_place(address: str | None, *, local: bool, environment: Mapping[str, 
     )
 
 
-def has_accelerator(executor: Executor, wait_s: float | None) -> bool:
+def has_accelerator(executor: Executor, wait_s: float | None, tell: Callable[[str], None] = print) -> bool:
     """Whether a cluster has a node with an accelerator, or gets one within some seconds of being asked for it.
 
     Args:
         executor: The cluster.
         wait_s: How long to wait for one; None does not ask either.
+        tell: Hears that it is waited for.
     """
     asked = False
     if wait_s is None:
@@ -105,6 +110,8 @@ def has_accelerator(executor: Executor, wait_s: float | None) -> bool:
             return True
         if not asked:
             asked = executor.ask_for([Need(accelerator=True)])
+            if asked and wait_s:
+                tell(f"No node declares a GPU yet; waiting up to {wait_s:g} s for one (--wait).")
         if not asked or time.monotonic() >= until:
             return False
         time.sleep(1.0)

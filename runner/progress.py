@@ -27,6 +27,7 @@ from rich.text import Text
 
 from runner.executor import Node
 from runner.preflight import in_words
+from sweeps.errors import printable
 from sweeps.record import Record, first_line
 from sweeps.trial import Trial
 
@@ -34,6 +35,8 @@ from sweeps.trial import Trial
 NOTABLE = frozenset({"oom", "timeout", "error", "crashed", "invalid", "node_lost", "unavailable"})
 #: The log sums up so often how far it is.
 SUM_UP_EVERY_S = 60.0
+#: On a narrower terminal the numbers matter more than the bar.
+LEAST_FOR_A_BAR = 60
 
 
 @dataclass(kw_only=True)
@@ -56,6 +59,14 @@ class _Log(logging.FileHandler):
         """Close it, whatever lines are still to be written."""
         with contextlib.suppress(OSError):
             super().close()
+
+
+class _Lines(logging.Formatter):
+    """Lines that a terminal can show; those that a message goes on with are indented, so that they begin nothing."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the text of an entry."""
+        return printable(super().format(record)).replace("\n", "\n    ")
 
 
 class Outlook:
@@ -129,17 +140,17 @@ class Progress:
         self._end: float | None = None
         self._sum_up_next = time.monotonic() + SUM_UP_EVERY_S
         self._bar = Bar(
-            BarColumn(bar_width=24),
+            *([BarColumn(bar_width=24)] if console.width >= LEAST_FOR_A_BAR else []),
             MofNCompleteColumn(),
             TextColumn("{task.fields[failures]}"),
-            TimeElapsedColumn(),
+            *([TimeElapsedColumn()] if console.width >= LEAST_FOR_A_BAR else []),
             TextColumn("{task.fields[left]}"),
         )
         self._task = self._bar.add_task("trials", total=total, failures="", left="")
         self._live = Live(get_renderable=self._render, console=console, refresh_per_second=4)
         self._log = logging.Logger("sweep")  # noqa: LOG001  (not in the registry: one a run, and no root handlers)
         handler = _Log(log, encoding="utf-8")
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S%z"))
+        handler.setFormatter(_Lines("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S%z"))
         self._log.addHandler(handler)
 
     def __enter__(self) -> Self:
@@ -164,7 +175,7 @@ class Progress:
         """Print a line and log it."""
         self._log.info(text)
         if self._is_watched:
-            self._console.print(escape(text))
+            self._console.print(escape(text), emoji=False, highlight=False)
         else:
             print(text, flush=True)
 
@@ -246,7 +257,7 @@ class Progress:
 
     def _show_fault(self, status: str, what: str) -> None:
         if self._is_watched:
-            self._console.print(f"[bold]{status}[/] {escape(what)}")
+            self._console.print(f"[bold]{status}[/] {escape(what)}", emoji=False, highlight=False)
         else:
             print(f"{status} {what}", flush=True)
 

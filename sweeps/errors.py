@@ -32,6 +32,11 @@ class ClusterError(CrossoverError):
     """The cluster that was asked for cannot be reached or started."""
 
 
+def printable(text: str) -> str:
+    """Return text without characters that a terminal obeys: colours, bells, titles; line ends stay."""
+    return "".join(letter for letter in text if letter.isprintable() or letter == "\n")
+
+
 def show(value: Any) -> str:
     """Return a value as a sweep file would hold it, cut where it is long."""
     text = json.dumps(value, ensure_ascii=False, default=str)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from sweeps.errors import printable
 from sweeps.families import KNOWN
 from sweeps.parameter import Value
 
@@ -181,7 +182,7 @@ def first_line(message: object) -> str:
     lines = [line for line in str(message or "").splitlines() if line.strip()]
     frames = [index for index, line in enumerate(lines) if line.startswith('  File "')]
     after = [line for line in lines[frames[-1] :] if not line.startswith(" ")] if frames else lines
-    text = "".join(letter for letter in (after or lines or [""])[0].strip() if letter.isprintable())
+    text = printable((after or lines or [""])[0].strip())
     return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1].rstrip() + "…"
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sweeps.definition import Sweep
-from sweeps.errors import InputError, StudyError
+from sweeps.errors import InputError, StudyError, printable
 from sweeps.folder import Folder
 from sweeps.record import schema
 from sweeps.sweep_file import read
@@ -62,18 +62,18 @@ def read_records(place: Folder | Path, columns: Sequence[str] | None = None) -> 
     for name in folder.names(TRIALS):
         if name.startswith("."):
             continue
-        where = f"{TRIALS}/{name}"
+        where, told = f"{TRIALS}/{name}", f"{TRIALS}/{printable(name)}"
         if PurePosixPath(name).suffix != ".parquet" or not folder.has(where):
-            warnings.append(f"{where} is not a Parquet file of this study; it was left out")
+            warnings.append(f"{told} is not a Parquet file of this study; it was left out")
             continue
         try:
             part = _read_part(folder, where)
             if not _holds_records(part.schema, described):
-                warnings.append(f"{where} holds no records of this program; it was left out")
+                warnings.append(f"{told} holds no records of this program; it was left out")
                 continue
-            parts.append((where, part))
+            parts.append((told, part))
         except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
-            warnings.append(f"{where} is damaged or cut off ({reason(error)}); its rows are lost and it was left out")
+            warnings.append(f"{told} is damaged or cut off ({reason(error)}); its rows are lost and it was left out")
     rows = _join(described.empty_table(), parts, warnings)
     return (rows if columns is None else rows.select([c for c in columns if c in rows.column_names])), warnings
 
@@ -81,7 +81,7 @@ def read_records(place: Folder | Path, columns: Sequence[str] | None = None) -> 
 def reason(error: BaseException) -> str:
     """Return what an error says, in a few words."""
     said = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return str(said).split("\n")[0][:120].rstrip(".")
+    return printable(str(said)).split("\n")[0][:120].rstrip(".")
 
 
 def _join(rows: pa.Table, parts: list[tuple[str, pa.Table]], warnings: list[str]) -> pa.Table:

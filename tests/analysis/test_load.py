@@ -11,6 +11,7 @@ import pytest
 from analysis import load as loading
 from analysis.conclusion import conclude
 from analysis.load import MACHINE, load
+from analysis.report import write
 from sweeps.errors import StudyError
 
 OTHER = {"cpu_model": "Other CPU 9", "cores_usable": 4, "host": "node-2"}
@@ -280,3 +281,15 @@ def test_pairs_that_were_not_measured_back_to_back_are_told(make_study):
         frame.loc[late, column] += timedelta(days=1)
     (doubt,) = loading._apart(frame, study.sweep)
     assert doubt.startswith(f"{int(late.sum())} of {frame['pair_id'].nunique()} pairs were not measured back to back")
+
+
+def test_what_a_terminal_would_obey_is_not_read(make_study):
+    row = {"cpu_model": "\x1b[31mCPU\x1b]0;title\x07", "host": "a\nb"}
+    folder = make_study(row=lambda *_: row, fail=lambda target, *_: ("error", "\x1b[1mx") if target == "gpu" else None)
+    (folder / "trials" / "\x1b[31mhi.parquet").write_bytes(b"PAR1")
+    study = load(folder)
+    assert set(study.frame["cpu_model"]) == {"[31mCPU]0;title"}
+    assert not any("\x1b" in warning for warning in study.warnings)
+    assert any(warning.startswith("trials/[31mhi.parquet is damaged") for warning in study.warnings)
+    write(folder)
+    assert all("\x1b" not in (folder / f"report.{kind}").read_text() for kind in ("html", "md"))

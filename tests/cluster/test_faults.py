@@ -51,6 +51,28 @@ def cluster_of_cpus(tmp_path_factory):
         yield address
 
 
+def test_a_signal_while_a_sweep_waits_for_an_accelerator_ends_it_in_good_order(cluster_of_cpus, tmp_path):
+    command = [sys.executable, "sweep.py", "default", "--address", cluster_of_cpus, "--wait", "500"]
+    with subprocess.Popen(
+        [*command, "--out", str(tmp_path / "study")],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as driver:
+        try:
+            said = next(line for line in driver.stdout if line.startswith("No node declares a GPU yet"))
+            assert said == "No node declares a GPU yet; waiting up to 500 s for one (--wait).\n"
+            driver.send_signal(signal.SIGTERM)
+            _, err = driver.communicate(timeout=120)
+        finally:
+            driver.kill()
+    assert driver.returncode == 130, err
+    assert err.startswith("Interrupted.")
+    assert len(err.splitlines()) == 1
+    assert not (tmp_path / "study").exists()
+
+
 def test_a_sweep_for_a_gpu_ends_with_its_cpu_part_and_the_cause(cluster_of_cpus, tmp_path):
     place = Place(tmp_path, sizes=(1, 2))
     flags = ("--address", cluster_of_cpus, "--wait", "0", "--targets", "one,gpu", "--set", "challenger=gpu")

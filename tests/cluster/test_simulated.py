@@ -294,3 +294,16 @@ def test_the_autoscaler_is_asked_by_labels(executor, monkeypatch):
     ]
     monkeypatch.undo()
     assert executor.ask_for(needs), "Ray itself takes it"
+
+
+def test_who_has_asked_the_autoscaler_for_nothing_takes_no_wish_of_others_back(simulated, monkeypatch):
+    """There is one list of wishes for the whole cluster: a plan must not empty that of a sweep that waits."""
+    asked = []
+    monkeypatch.setattr(ray.autoscaler.sdk, "request_resources", lambda **what: asked.append(what["bundles"]))
+    idle, waiting = Cluster(simulated.address), None
+    idle.close()
+    assert asked == []
+    waiting = Cluster(simulated.address)
+    waiting.ask_for([Need(accelerator=True)])
+    waiting.close()
+    assert asked == [[{"CPU": 1, "GPU": 1}], []]

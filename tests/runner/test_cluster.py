@@ -247,6 +247,13 @@ def test_an_address_that_cannot_be_is_said(address):
         Cluster(address)
 
 
+def test_an_address_of_another_kind_is_said():
+    with pytest.raises(ClusterError, match="that is the address of Ray's jobs and dashboard; give the cluster's own"):
+        Cluster("http://127.0.0.1:8265")
+    with pytest.raises(ClusterError, match=r"cannot connect to Ray at ray://127.0.0.1:1: .+refused"):
+        Cluster("ray://127.0.0.1:1")
+
+
 def test_ray_that_ends_the_process_is_an_error_like_any_other(monkeypatch):
     def end(**settings):
         raise SystemExit(15)

@@ -86,9 +86,10 @@ def test_an_accelerator_that_is_there_is_found_without_asking():
 
 
 def test_an_accelerator_is_asked_for_once_and_waited_for():
-    executor = Growing(0, 0, 0, 1)
-    assert has_accelerator(executor, 60.0)
+    executor, told = Growing(0, 0, 0, 1), []
+    assert has_accelerator(executor, 60.0, told.append)
     assert executor.asked == [["a GPU"]]
+    assert told == ["No node declares a GPU yet; waiting up to 60 s for one (--wait)."]
 
 
 def test_an_accelerator_that_comes_too_late():

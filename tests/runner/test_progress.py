@@ -93,7 +93,7 @@ def test_the_log_tells_all_with_times_and_is_added_to(log, trials):
     for trial in trials[:2]:
         assert f" start {trial.trial_id} {trial.label}, on node-7\n" in text
         assert f" done {trial.trial_id} error Traceback" in text
-    assert text.count("ValueError: 50 % of [nothing]\nand a second line\n") == 2
+    assert text.count("ValueError: 50 % of [nothing]\n    and a second line\n") == 2
     assert f" not run {trials[2].trial_id} " in text
     assert text.endswith(" 100 % [bold]plain[/]\n")
     stamped = [line for line in text.splitlines() if re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d{4} \w", line)]
@@ -291,6 +291,32 @@ def test_markup_in_what_is_said_is_not_obeyed(log, terminal, screen):
     with Progress(terminal, log, total=1) as progress:
         progress.say("axes [1, 2] of [/nothing] [bold]x[/bold]")
     assert "axes [1, 2] of [/nothing] [bold]x[/bold]" in seen(screen)
+
+
+def test_names_of_faces_are_no_faces(log, terminal, screen):
+    with Progress(terminal, log, total=1) as progress:
+        progress.say("RuntimeError: :smile:")
+    assert "RuntimeError: :smile:" in seen(screen)
+
+
+def test_nothing_in_the_log_is_obeyed_by_a_terminal_or_begins_a_line_of_its_own(log, trials, capsys):
+    with Progress(Console(), log, total=1) as progress:
+        progress.say("\x1b[31mred\x07")
+        progress.stored([make_record(trials[0], "error", error_message="first\ndone 0123 ok\x1b[0m")])
+    text = log.read_text()
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "\n    done 0123 ok" in text
+    assert not any(line.startswith("done") for line in text.splitlines())
+
+
+@pytest.mark.parametrize(("columns", "has_bar"), [(40, False), (80, True)])
+def test_a_narrow_terminal_keeps_the_numbers(log, trials, screen, columns, has_bar):
+    narrow = Console(file=screen, force_terminal=True, width=columns, legacy_windows=False, _environ={})
+    with Progress(narrow, log, total=20) as progress:
+        progress.stored([make_record(trials[0], "oom", error_message="x"), make_record(trials[1])])
+    assert " 2/20" in seen(screen)
+    assert ("━" in seen(screen)) == has_bar
 
 
 def test_an_error_that_passes_through_stops_the_bar_and_closes_the_log(log, terminal, screen):
