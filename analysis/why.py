@@ -263,7 +263,8 @@ def _sentence(
         clear = [f"{one.noun} {share(one.share)} %" for one in causes if one.significant and one.share > 0]
         return f"{start}, and no single part takes more than half of its step: {listed(clear[:NAMED])}.{provisional}"
     interval = f"95 % interval {share(largest.low, -1)} to {share(largest.high, 1)} %"
-    said = f"{start}, and {label}: {largest.words} takes {share(largest.share)} % of its step ({interval})."
+    most = f"{share(largest.share)} %" if largest.share < 1.005 else f"all ({share(largest.share)} %)"
+    said = f"{start}, and {label}: {largest.words} takes {most} of its step ({interval})."
     if is_shared:
         said += f" But {winner} pays for that too: it makes less than half of the difference."
     return said + provisional
