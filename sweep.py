@@ -274,6 +274,7 @@ def _plan(
     """Say what a run would do."""
     from runner import preflight
     from runner.local import Local
+    from runner.outlook import durations
     from sweeps.record import DONE
     from sweeps.study import SWEEP, read_records
 
@@ -286,7 +287,7 @@ def _plan(
     print(f"{asked.name}: {size} trials, {size - count} done before, {count} to run.")
     here = executor or Local(accelerators=accelerators, source=None)
     by_target = asked.pairing == "by_target"
-    seconds = preflight.durations(rows)
+    seconds = durations(rows)
     for line in preflight.plan([p for p in todo if p], here.nodes(), by_target=by_target, seconds=seconds):
         print(f"  {line}")
     if asked.explain:

@@ -63,22 +63,14 @@ def find_crossings(group: Ints, position: Floats, value: Floats, half: Floats) -
     Returns:
         One value a segment. A segment between nodes of two groups means nothing.
     """
-    gap = np.diff(position)
     real = group[1:] == group[:-1]
-    gap = np.where(real, gap, 1.0)
-    rise = np.diff(value)
-    secant = np.where(real, rise / gap, np.nan)
-    before = np.append(np.nan, secant[:-1])[: len(secant)]
-    after = np.append(secant[1:], np.nan)[: len(secant)]
-    start, end = pchip_slopes(gap, secant)
-    bend = (before - secant) * gap, (secant - after) * gap
-    shape = _Shape(rise=rise, start=start * gap, end=end * gap, bend_start=bend[0], bend_end=bend[1])
+    gap, before, after, shape = _segments(position, value, real)
     lower = _nonpositive(value[:-1] - half[:-1], value[1:] - half[1:], shape)
     upper = _nonpositive(-value[:-1] - half[:-1], -value[1:] - half[1:], shape.flipped())
     steepest = np.fmax(np.abs(before), np.abs(after))
     with np.errstate(invalid="ignore"):
         noise = np.hypot(half[:-1], half[1:])
-        jump = np.abs(rise) > JUMP_SLOPES * steepest * gap + JUMP_BANDS * noise
+        jump = np.abs(shape.rise) > JUMP_SLOPES * steepest * gap + JUMP_BANDS * noise
     lacking = np.isnan(before).astype(int) + np.isnan(after)
     sparse = np.choose(lacking, [np.full(len(gap), False), gap >= FAR, gap >= FAR_ALONE])
     return Crossings(
@@ -109,21 +101,42 @@ def band_at(position: Floats, value: Floats, half: Floats, at: float) -> tuple[f
     """
     if len(position) == 1:
         return float(value[0]), float(value[0] - half[0]), float(value[0] + half[0])
-    gap, rise = np.diff(position), np.diff(value)
-    secant = rise / gap
-    start, end = pchip_slopes(gap, secant)
+    gap, _, _, shape = _segments(position, value, np.ones(len(position) - 1, dtype=bool))
     i = min(max(int(np.searchsorted(position, at, side="right")) - 1, 0), len(gap) - 1)
     t = (at - position[i]) / gap[i]
-    line = value[i] + rise[i] * t
-    c1, c4 = start[i] * gap[i], end[i] * gap[i]
-    cubic = value[i] + t * (c1 + t * (3 * rise[i] - 2 * c1 - c4 + t * (c1 + c4 - 2 * rise[i])))
+    rise, start, end = shape.rise[i], shape.start[i], shape.end[i]
+    line = value[i] + rise * t
+    cubic = value[i] + t * (start + t * (3 * rise - 2 * start - end + t * (start + end - 2 * rise)))
     curves = [line, cubic]
-    if 0 < i < len(gap) - 1:  # both neighbouring segments can be prolonged inwards
-        bends = (secant[i - 1] - secant[i]) * gap[i] * t, (secant[i] - secant[i + 1]) * gap[i] * (1 - t)
-        if bends[0] * bends[1] > 0:
-            curves.append(line + min(bends, key=abs))
+    bends = shape.bend_start[i] * t, shape.bend_end[i] * (1 - t)
+    if bends[0] * bends[1] > 0:  # both neighbouring segments can be prolonged inwards, to the same side
+        curves.append(line + min(bends, key=abs))
     width = half[i] + (half[i + 1] - half[i]) * t
     return float(cubic), float(min(curves) - width), float(max(curves) + width)
+
+
+def _segments(position: Floats, value: Floats, real: Bools) -> tuple[Floats, Floats, Floats, _Shape]:
+    """Return of each segment its length, the slopes of the segments before and after it, and its curves.
+
+    Args:
+        position: Of each node.
+        value: Of each node.
+        real: Of each segment, whether its two nodes belong together; it has no slope where they do not.
+    """
+    gap = np.where(real, np.diff(position), 1.0)
+    rise = np.diff(value)
+    secant = np.where(real, rise / gap, np.nan)
+    before = np.append(np.nan, secant[:-1])[: len(secant)]
+    after = np.append(secant[1:], np.nan)[: len(secant)]
+    start, end = pchip_slopes(gap, secant)
+    shape = _Shape(
+        rise=rise,
+        start=start * gap,
+        end=end * gap,
+        bend_start=(before - secant) * gap,
+        bend_end=(secant - after) * gap,
+    )
+    return gap, before, after, shape
 
 
 def pchip_slopes(gap: Floats, secant: Floats) -> tuple[Floats, Floats]:

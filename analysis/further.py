@@ -126,7 +126,7 @@ def costs_of(study: Study, conclusion: Conclusion) -> pd.DataFrame:
         conclusion.rows,
         axis=sweep.axis,
         targets=[sweep.baseline, sweep.challenger],
-        group_by=[name for name in study.group_by if name == MACHINE or not _is_size(name, sweep)],
+        group_by=_unlike(study),
     )
 
 
@@ -142,7 +142,7 @@ def _what_would_help(group: Group, study: Study, rows: pd.DataFrame, costs: pd.D
     key = {name: group.crossover[name] for name in study.group_by}
     own = rows_of(rows, key)
     moved = without(own, margin=study.sweep.margin, drift=study.drift, **asked)
-    own_costs = rows_of(costs, {name: value for name, value in key.items() if name in costs})
+    own_costs = rows_of(costs, {name: key[name] for name in _unlike(study)})
     limits = labels(group.parts, group.sizes, own_costs, frame=own, **asked)
     sentences = [*limits.loc[limits["label"] != "", "sentence"], *moved["sentence"]]
     if not sentences:
@@ -189,12 +189,9 @@ def _with_ends(row: Mapping[Any, Any], names: Sequence[str], words: Callable[[fl
     value, low, high = (float(row[name]) for name in names)
     if not math.isfinite(value):
         return NOTHING
-    told, *ends = words(value, 1), words(low, -1), words(high, 1)
-    return (
-        told
-        if not (math.isfinite(low) and math.isfinite(high)) or {told} == set(ends)
-        else f"{told} ({' to '.join(ends)})"
-    )
+    told, ends = words(value, 1), [words(low, -1), words(high, 1)]
+    is_open = not (math.isfinite(low) and math.isfinite(high))
+    return told if is_open or {told} == set(ends) else f"{told} ({' to '.join(ends)})"
 
 
 def _prices(group: Group, study: Study) -> Iterator[Block]:
@@ -235,17 +232,17 @@ def _best(study: Study) -> Iterator[Block]:
     for group in groups:
         own = rows_of(told, {name: group.crossover[name] for name in others})
         by_size = {name: own[own["target"] == name].set_index(sweep.axis)["variants"] for name in names}
+        roles = dict(zip(("baseline", "challenger"), names, strict=True))
         rows = tuple(
             (
                 number(float(row[sweep.axis])),
                 *(
                     f"{seconds(row[f'{role}_s'])}: {by_size[name].get(row[sweep.axis], NOTHING)}"
-                    for role, name in roles
+                    for role, name in roles.items()
                 ),
                 ratio(row["log_ratio"], group.topic),
                 ratio_range(row["log_ratio_low"], row["log_ratio_high"], group.topic),
             )
-            for roles in [tuple(zip(("baseline", "challenger"), names, strict=True))]
             for row in group.sizes.to_dict("records")
         )
         yield Block(
@@ -286,7 +283,8 @@ def _moves(study: Study, conclusion: Conclusion) -> Iterator[Block]:
         if _is_size(name, sweep):
             continue
         order = {value: place for place, value in enumerate(stored_values(sweep, name))}
-        rows = conclusion.crossovers.assign(place=conclusion.crossovers[name].map(order)).sort_values("place")
+        places = conclusion.crossovers[name].map(order).sort_values(kind="stable")
+        rows = conclusion.crossovers.loc[places.index]
         others = [other for other in study.group_by if other != name]
         sentences = []
         for _, own in rows.groupby(others, dropna=False) if others else [((), rows)]:
@@ -303,7 +301,7 @@ def _moves(study: Study, conclusion: Conclusion) -> Iterator[Block]:
 
 def _costs(study: Study, costs: pd.DataFrame) -> Iterator[Block]:
     """Tell what operators, arithmetic and bytes cost on each target, as far as the times can tell these apart."""
-    groups = [name for name in study.group_by if name in costs]
+    groups = _unlike(study)
     if costs["error"].isna().all():
         return
     told = costs[costs[list(CONSTANTS)].notna().any(axis=1)]
@@ -382,6 +380,11 @@ def _planned(study: Study, axes: tuple[str, str]) -> pd.DataFrame:
     """Return every cell that the sweep asks for."""
     across, up = (stored_values(study.sweep, name) for name in axes)
     return pd.DataFrame(list(product(across, up)), columns=list(axes))
+
+
+def _unlike(study: Study) -> list[str]:
+    """Return what tells apart steps that cost differently for the same work: machines and levers, and no sizes."""
+    return [name for name in study.group_by if name == MACHINE or not _is_size(name, study.sweep)]
 
 
 def _is_size(name: str, sweep: Sweep) -> bool:

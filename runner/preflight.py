@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import importlib.metadata
-import math
 import platform
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
-from statistics import median
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import psutil
 
 from runner.environment import code_version, usable_cores
 from runner.executor import Need, Node
+from runner.outlook import in_words
 from sweeps.errors import ClusterError
 from sweeps.trial import Trial
 
@@ -113,7 +111,7 @@ def plan(
         todo: What is open, pair by pair.
         nodes: Those that are up.
         by_target: Whether each trial may run on a node of its own.
-        seconds: How long a trial takes, by target: see `durations`.
+        seconds: How long a trial takes, by target: see `runner.outlook.durations`.
     """
     counts = Counter(trial.target.name for pair in todo for trial in pair)
     jobs = [[trial] for pair in todo for trial in pair] if by_target else todo
@@ -151,23 +149,6 @@ def plan(
         told = f"{sum(cost.values()):.2g}"
         lines.append(f"That costs about {told} for the trials{whose}, at their price_per_hour; idle hours come on top.")
     return lines
-
-
-def durations(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Return how long a trial took, by target: the median of those that have ended, in seconds."""
-    taken: defaultdict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        begun, ended = row["started_at"], row["finished_at"]
-        if isinstance(begun, datetime) and isinstance(ended, datetime):
-            taken[row["target"]].append((ended - begun).total_seconds())
-    return {target: median(each) for target, each in taken.items()}
-
-
-def in_words(seconds: float) -> str:
-    """Return a duration as people say it, such as `90 s`, `12 min` or `3.5 h`."""
-    if seconds < 90:
-        return f"{math.ceil(seconds)} s"
-    return f"{math.ceil(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _placed(

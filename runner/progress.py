@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from runner.executor import Node
-from runner.preflight import in_words
+from runner.outlook import Outlook, in_words
 from sweeps.errors import printable
 from sweeps.record import Record, first_line
 from sweeps.trial import Trial
@@ -67,54 +67,6 @@ class _Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the text of an entry."""
         return printable(super().format(record)).replace("\n", "\n    ")
-
-
-class Outlook:
-    """How long the rest takes, by what has been measured so far."""
-
-    def __init__(self) -> None:
-        self._left: Counter[str] = Counter()
-        self._ended: Counter[str] = Counter()
-        self._taken_s: defaultdict[str, float] = defaultdict(float)
-        self._nodes: defaultdict[str, set[str]] = defaultdict(set)
-
-    def plan(self, trial: Trial, count: int = 1) -> None:
-        """Such trials are to be run, so many more; or fewer, if the number is negative."""
-        self._left[trial.target.name] += count
-
-    def begin(self, trial: Trial, node_id: str) -> None:
-        """A trial begins on a node, so that node serves its target, and where pairs are measured the others too."""
-        for target in self._left if trial.paired else [trial.target.name]:
-            self._nodes[target].add(node_id)
-
-    def end(self, record: Record) -> None:
-        """A trial has ended."""
-        self._left[record.target] -= 1
-        if record.started_at and record.finished_at:
-            self._ended[record.target] += 1
-            self._taken_s[record.target] += (record.finished_at - record.started_at).total_seconds()
-
-    def lose(self, node_id: str) -> None:
-        """A node serves nobody any more."""
-        for nodes in self._nodes.values():
-            nodes.discard(node_id)
-
-    def left_s(self) -> float | None:
-        """Return the seconds that the busiest node still has to work, None as long as no trial has ended.
-
-        The trials that are left of a target are shared by the nodes that serve it, each trial at the mean of
-        those that have ended; a target that none has ended of is taken to be like the others.
-        """
-        if not self._ended:
-            return None
-        of_all_s = sum(self._taken_s.values()) / self._ended.total()
-        work: defaultdict[str, float] = defaultdict(float)
-        for target, count in self._left.items():
-            mean_s = self._taken_s[target] / self._ended[target] if self._ended[target] else of_all_s
-            nodes = self._nodes[target] or set().union(*self._nodes.values())
-            for node_id in nodes:
-                work[node_id] += max(0, count) * mean_s / len(nodes)
-        return max(work.values(), default=None)
 
 
 class Progress:

@@ -1,9 +1,6 @@
 """The whole program against causes that are known beforehand: prescribed times of the parts of a step, in real Ray."""
 
 import importlib.util
-import subprocess
-import sys
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,9 +8,8 @@ import pytest
 from analysis.explain import explain
 from analysis.load import load
 from analysis.without import without
+from tests.examples import EXAMPLES, run_example
 
-ROOT = Path(__file__).parent.parent
-SWEEP = ROOT / "docs" / "examples" / "known_causes.yaml"
 TARGETS = ("host", "card")
 #: Where the targets meet: with the whole step, and without what is named and all before it.
 WHOLE = 300
@@ -22,7 +18,7 @@ MEETINGS = {"loader": 150, "transfer": 75, "sync": 40}
 
 @pytest.fixture(scope="module")
 def prescribed():
-    spec = importlib.util.spec_from_file_location("known_causes", SWEEP.with_suffix(".py"))
+    spec = importlib.util.spec_from_file_location("known_causes", EXAMPLES / "known_causes.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -36,17 +32,7 @@ def test_the_parts_are_prescribed_so_that_the_targets_meet_where_it_is_said(pres
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("known_causes") / "study"
-    done = subprocess.run(
-        [sys.executable, "sweep.py", str(SWEEP), "--out", str(folder)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=800,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return load(folder)
+    return load(run_example("known_causes", tmp_path_factory.mktemp("known_causes") / "study"))
 
 
 @pytest.fixture(scope="module")

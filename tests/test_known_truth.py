@@ -1,29 +1,15 @@
 """The whole program against a truth that is known beforehand: prescribed step times, run through real Ray."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-SWEEP = ROOT / "docs" / "examples" / "known_truth.yaml"
+from tests.examples import run_example
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("known_truth") / "study"
-    done = subprocess.run(
-        [sys.executable, "sweep.py", str(SWEEP), "--out", str(folder)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=800,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return folder
+    return run_example("known_truth", tmp_path_factory.mktemp("known_truth") / "study")
 
 
 @pytest.fixture(scope="module")

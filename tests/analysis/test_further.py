@@ -229,3 +229,17 @@ def test_no_parameter_can_be_called_like_a_column_of_these_answers(make_study):
     assert all(len(table) for table in tables)
     added = {name for table in tables for name in table.columns} - {"batch_size", "width", KIND}
     assert added <= RESERVED | set(study.frame.columns)
+
+
+def test_an_axis_may_be_called_place(make_study, tmp_path):
+    (tmp_path / "own.py").write_text("def make(*, seed, size, place): ...")
+    axes = {"size": SIZES, "place": [70, 10]}
+
+    def time_of(trial):
+        size, place = trial.parameters["size"], trial.parameters["place"]
+        return 1e-5 * size if trial.target.name == "cpu" else 9e-4 * (1 + (place == 10)) + 1e-6 * size
+
+    folder = make_study(axes=axes, workload=f"{tmp_path / 'own.py'}:make", time_of=time_of, noise=0.01)
+    (sentence,) = study_blocks(folder)["How far place moves the change"].sentences
+    assert sentence.startswith("With place 10, the crossover in size is ")
+    assert "x higher than with place 70 (95 % interval " in sentence

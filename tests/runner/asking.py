@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psutil
@@ -11,6 +12,7 @@ from runner.run import record_of
 from sweeps.definition import Sweep
 from sweeps.target import Target
 
+BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
 MISDEEDS = Path(__file__).with_name("misdeeds.py")
 TINY = {"features": 8, "width": 8, "depth": 1, "classes": 2}
 
@@ -64,3 +66,9 @@ def make_record(trial, status="ok", *, attempt=1, code_version="v1", **columns):
     if status == "ok":
         answered = {"step_times_s": [0.001, 0.002], "steps_per_block": 7, **answered}
     return record_of(trial, answered, attempt=attempt, code_version=code_version)
+
+
+def lasting(trial, seconds, status="ok", **columns):
+    """A record of a trial that took so long."""
+    times = {"started_at": BEGUN.isoformat(), "finished_at": (BEGUN + timedelta(seconds=seconds)).isoformat()}
+    return make_record(trial, status, **times, **columns)

@@ -1,6 +1,5 @@
 """Which nodes go with the driver, and what a run would do."""
 
-from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +9,7 @@ from runner import cluster, preflight
 from runner.cluster import Cluster
 from runner.environment import code_version, usable_cores
 from runner.executor import Need, Node
-from runner.preflight import check, durations, in_words, judge, look, plan
+from runner.preflight import check, judge, look, plan
 from sweeps.errors import ClusterError
 from sweeps.target import Target
 from tests.runner.asking import make_sweep, wait_until
@@ -86,13 +85,6 @@ def test_a_node_that_joins_later_is_judged_and_ends_nothing():
     assert remark.startswith("host-a has another Ray (2.59.0) than where this command runs (2.60.0)")
     assert judge("host-a", "no answer within 30 s", OWN)[0]
     assert not judge("host-a", "ModuleNotFoundError: No module named 'psutil'", OWN)[0]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(0.0, "0 s"), (89.2, "90 s"), (90.0, "2 min"), (5399.0, "90 min"), (9000.0, "2.5 h")]
-)
-def test_durations_in_words(seconds, words):
-    assert in_words(seconds) == words
 
 
 @pytest.fixture
@@ -197,14 +189,6 @@ def test_a_plan_says_what_the_trials_cost_where_prices_are_known():
     priced[1]["price_per_hour"] = 3.6
     lines = planned(make_sweep(**{**BOTH, "targets": priced}), nodes, cpu=100.0, gpu=100.0)
     assert lines[-1].startswith("That costs about 0.9 for the trials, at their price_per_hour;")
-
-
-def test_durations_are_those_of_the_rows():
-    begun = datetime(2026, 1, 1, tzinfo=UTC)
-    ended = [1, 2, 30, None]
-    rows = [{"target": "cpu", "started_at": begun, "finished_at": s and begun + timedelta(seconds=s)} for s in ended]
-    assert durations(rows) == {"cpu": 2.0}
-    assert durations([]) == {}
 
 
 def test_a_need_is_what_all_trials_of_a_job_need():

@@ -1,6 +1,5 @@
 """What a person sees: plain lines where nobody watches, a bar on a terminal, and everything in log.txt."""
 
-import dataclasses
 import fcntl
 import io
 import os
@@ -10,7 +9,6 @@ import struct
 import subprocess
 import sys
 import termios
-from datetime import UTC, datetime, timedelta
 
 import pytest
 from rich.console import Console
@@ -18,12 +16,12 @@ from rich.console import Console
 from runner import progress as showing
 from runner.environment import ROOT
 from runner.executor import Node
-from runner.progress import Outlook, Progress
+from runner.progress import Progress
+from tests.runner import asking
 from tests.runner.asking import make_record, make_sweep
 
 NODE = Node(node_id="a", host="node-7", cpus=2, accelerators=0)
 OTHER = Node(node_id="b", host="node-8", cpus=2, accelerators=0)
-BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
 TRACEBACK = (
     'Traceback (most recent call last):\n  File "own.py", line 5, in step\n    raise ValueError\n'
     "ValueError: 50 % of [nothing]\nand a second line"
@@ -49,6 +47,11 @@ def screen():
 @pytest.fixture
 def terminal(screen):
     return Console(file=screen, force_terminal=True, width=200, _environ={"TERM": "xterm"})
+
+
+def lasting(trial, seconds, status="ok", *, node=NODE):
+    """A record of a trial that took so long on a node."""
+    return asking.lasting(trial, seconds, status, node_id=node.node_id, host=node.host)
 
 
 def seen(screen):
@@ -149,12 +152,6 @@ def test_the_same_failure_is_shown_once_a_target(log, trials, terminal, screen):
     assert log.read_text().count("no CUDA device: no driver") == len(trials) == 16
 
 
-def lasting(trial, seconds, status="ok", *, node=NODE):
-    """A record of a trial that took so long."""
-    times = {"started_at": BEGUN.isoformat(), "finished_at": (BEGUN + timedelta(seconds=seconds)).isoformat()}
-    return make_record(trial, status, node_id=node.node_id, host=node.host, **times)
-
-
 def test_a_terminal_shows_every_node_and_the_time_that_is_left(log, trials, terminal, screen):
     with Progress(terminal, log, total=16) as progress:
         progress.planned(trials)
@@ -222,50 +219,6 @@ def test_the_log_sums_up_now_and_then(log, trials, monkeypatch, capsys):
     assert " 0 of 16 trials; by node: node-7 0\n" in text
     assert " 1 of 16 trials; 1 timeout; about 3 min left; by node: node-7 1\n" in text
     assert "by node" not in capsys.readouterr().out
-
-
-@pytest.fixture
-def outlook(trials):
-    made = Outlook()
-    for trial in trials:  # 8 of cpu, 8 of cpu-1
-        made.plan(trial)
-    return made
-
-
-def of(trials, target):
-    return [trial for trial in trials if trial.target.name == target]
-
-
-def test_the_rest_takes_as_long_as_what_has_ended_and_is_shared_by_the_nodes(outlook, trials):
-    assert outlook.left_s() is None
-    outlook.begin(trials[0], "a")
-    outlook.end(lasting(of(trials, "cpu")[0], 2.0))
-    assert outlook.left_s() == 15 * 2.0, "a target of which nothing is known is like the other"
-    outlook.end(lasting(of(trials, "cpu-1")[0], 4.0))
-    outlook.end(lasting(of(trials, "cpu-1")[1], 8.0))
-    assert outlook.left_s() == 7 * 2.0 + 6 * 6.0
-    outlook.begin(trials[3], "b")
-    assert outlook.left_s() == (7 * 2.0 + 6 * 6.0) / 2
-    outlook.lose("b")
-    outlook.plan(of(trials, "cpu")[0], -7)
-    assert outlook.left_s() == 6 * 6.0
-
-
-def test_nodes_of_different_kinds_work_at_the_same_time(outlook, trials):
-    cpu, cpu_1 = (dataclasses.replace(of(trials, target)[0], paired=False) for target in ("cpu", "cpu-1"))
-    for trial, node in ((cpu, "a"), (cpu, "b"), (cpu_1, "c")):
-        outlook.begin(trial, node)
-    outlook.end(lasting(cpu, 4.0))
-    outlook.end(lasting(cpu_1, 1.0))
-    assert outlook.left_s() == max(7 * 4.0 / 2, 7 * 1.0)
-
-
-def test_what_never_ran_takes_no_time(outlook, trials):
-    outlook.begin(trials[0], "a")
-    outlook.end(make_record(of(trials, "cpu-1")[0], "skipped_larger"))
-    assert outlook.left_s() is None
-    outlook.end(lasting(of(trials, "cpu")[0], 4.0))
-    assert outlook.left_s() == 14 * 4.0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,22 @@
+"""The examples of the guide, run as a user runs them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "docs" / "examples"
+
+
+def run_example(name, folder):
+    """Run a sweep of the guide through real Ray into a study folder, and return that."""
+    done = subprocess.run(
+        [sys.executable, "sweep.py", str(EXAMPLES / f"{name}.yaml"), "--out", str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=800,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return folder
