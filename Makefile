@@ -9,12 +9,16 @@ PYTHON = python3
 NAME = default
 ARGS =
 PYTEST_ARGS =
+DEVICE = gpu
+OUT =
 
 # One stamp for each set of packages. They lie in the environment, so they vanish with it.
 RUN = $(VENV)/.crossover-run
 TEST = $(VENV)/.crossover-test
 CHECK = $(VENV)/.crossover-check
 IN_VENV = $(VENV)/bin/python
+# gpu-check installs nothing: it takes the environment where there is one, or the Python that is named.
+CHECKING = $(if $(and $(filter file,$(origin PYTHON)),$(wildcard $(IN_VENV))),$(IN_VENV),$(PYTHON))
 PIP_INSTALL = $(IN_VENV) -m pip install --disable-pip-version-check
 
 ifneq ($(words $(CURDIR)),1)
@@ -25,7 +29,7 @@ $(error VENV is "$(VENV)": it must be one path without spaces)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help sweep test check format clean
+.PHONY: help sweep test check format clean gpu-check
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 SHELL := /bin/sh
@@ -33,14 +37,15 @@ SHELL := /bin/sh
 help:  ## Say what there is
 	@echo "usage: make TARGET [VARIABLE=value]"
 	@echo
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
-		printf '  make %-8s %s\n' "$$target" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
+		printf '  make %-9s %s\n' "$$target" "$$text"; done
 	@echo
 	@echo "  NAME=tutorial           which sweep (default: default; a name or a YAML file; list: make sweep ARGS=--list)"
 	@echo "  ARGS='--set passes=5'   more for sweep.py (all of it: make sweep ARGS=--help)"
 	@echo "  PYTEST_ARGS='-k store'  more for pytest"
 	@echo "  PYTHON=python3.12       which Python makes the environment (3.11 or newer)"
 	@echo "  VENV=/path              an environment of your own; a torch in it is left alone"
+	@echo "  DEVICE=cpu OUT=folder   for gpu-check: a rehearsal without a GPU; where its studies go"
 
 sweep: $(RUN)  ## Set up once, then measure, conclude and draw: results/default/report.html
 	@$(IN_VENV) sweep.py $(NAME) $(ARGS)
@@ -53,6 +58,12 @@ check: $(CHECK)  ## Set up once, then lint, formatting, types, import rules
 	@$(VENV)/bin/ruff format --check
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports --no-logo
+
+gpu-check:  ## Prove the path to a GPU in minutes; installs nothing: PYTHON=python3 needs torch, numpy, pyarrow
+	@command -v $(CHECKING) >/dev/null || { echo "There is no $(CHECKING) here: name a Python, PYTHON=/path." >&2; exit 2; }
+	@$(CHECKING) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "$(CHECKING) is `$(CHECKING) -V 2>&1`: 3.11 or newer is needed. Name another: PYTHON=python3.12." >&2; exit 2; }
+	@$(CHECKING) -m runner.check --device $(DEVICE) $(if $(OUT),--out '$(OUT)')
 
 format: $(CHECK)  ## Set up once, then format the code and mend what lint can mend
 	@$(VENV)/bin/ruff check --fix-only --quiet

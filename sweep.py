@@ -7,13 +7,14 @@ the environment variable SWEEP_HOME says.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import os
 import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 _HERE = Path(__file__).resolve().parent
 if not (_HERE / "runner").is_dir() and "SWEEP_HOME" in os.environ:
@@ -26,13 +27,18 @@ except ImportError:
 
 if TYPE_CHECKING:
     from collections import Counter
+    from collections.abc import Sequence
 
+    import pyarrow as pa
+
+    from analysis.strategy import Asked, Wish
     from runner.devices.probe import Probe
     from runner.executor import Executor
-    from runner.store import Store
+    from runner.recorded import Recorded
+    from runner.search import Decide
+    from runner.session import Session
     from sweeps.definition import Sweep
     from sweeps.folder import Folder
-    from sweeps.trial import Trial
 
 # \b keeps the lines of a block as they are.
 EPILOG = """
@@ -43,6 +49,10 @@ Examples:
   python sweep.py width --set passes=5
   python sweep.py mine.yaml --out results/mine
   python sweep.py batch_size --targets cpu-1,cpu --set axes.batch_size=32,2048
+  python sweep.py width --set strategy=adaptive
+                                       looks for the widths that tell most
+  python sweep.py --against studies/h100/mlp
+                                       this CPU against a GPU recorded elsewhere
   ray submit cluster.yaml sweep.py -- batch_size      the same on a cluster
 
 \b
@@ -61,8 +71,12 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 @app.command(epilog=EPILOG)
 def main(
     sweep: Annotated[
-        str, typer.Argument(metavar="NAME|FILE.yaml", help="A sweep that ships (see --list), or a file.")
-    ] = "default",
+        str | None,
+        typer.Argument(
+            metavar="NAME|FILE.yaml",
+            help="A sweep that ships (see --list), or a file. [default: default; with --against, what that has asked]",
+        ),
+    ] = None,
     out: Annotated[
         str | None,
         typer.Option(metavar="STUDY", help="Folder of the study, or s3://bucket/prefix. [default: results/<name>]"),
@@ -73,6 +87,13 @@ def main(
     ] = None,
     targets: Annotated[str, typer.Option(metavar="A,B", help="Compare these: cpu, cpu-1, cpu-N, gpu, cuda, mps.")] = "",
     show_list: Annotated[bool, typer.Option("--list", help="Show the sweeps that ship, and stop.")] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STUDY",
+            help="Take the accelerator's rows from a study that was recorded elsewhere; run the CPU's trials only.",
+        ),
+    ] = None,
     address: Annotated[
         str | None, typer.Option(metavar="ADDR", help="A running Ray, as ray.init takes it; auto finds it.")
     ] = None,
@@ -108,6 +129,7 @@ def main(
             out,
             settings or [],
             targets,
+            against=against,
             address=address,
             local=local,
             retry=retry,
@@ -138,11 +160,12 @@ def _print_catalog() -> None:
 
 
 def _run(
-    name: str,
+    name: str | None,
     out: str | None,
     settings: list[str],
     targets: str,
     *,
+    against: str | None,
     address: str | None,
     local: bool,
     retry: str,
@@ -155,20 +178,17 @@ def _run(
     """Run a sweep and report on it; return the exit code."""
     until = math.inf if max_minutes is None else time.monotonic() + 60 * max_minutes
     from runner import store
+    from runner.foresight import say_plan
     from runner.place import choose_place
-    from runner.run import open_trials, statuses
+    from runner.session import Session
     from sweeps.errors import InputError
-    from sweeps.folder import Folder
     from sweeps.own import source_of
     from sweeps.record import FAILED
-    from sweeps.sweep_file import load
 
     if address is not None and (local or not address.strip()):
         raise InputError("--address: give an address, or auto for the running Ray; and not together with --local")
-    rivals = _names("--targets", targets)
-    choice = {has: load(name, settings=settings, targets=rivals, accelerator=has) for has in (True, False)}
+    choice, folder, recorded = _choose(name, out, settings, _names("--targets", targets), against)
     retried = _statuses(retry)
-    folder = Folder.at(out or f"results/{choice[True].name}")
     store.check(folder, choice[True])
     place = choose_place(address, local=local)
     print(place.sentence, flush=True)
@@ -183,54 +203,115 @@ def _run(
             executor = stack.enter_context(
                 contextlib.closing(place.open(accelerators=0, source=source, verbose=verbose, tell=_warn))
             )
-        asked, accelerator = _resolve(choice, executor, None if plan_only else wait_s)
+        asked, accelerator = _resolve(choice, executor, None if plan_only else wait_s, recorded)
+        decide = functools.partial(_decide, asked)
         if plan_only:
-            _plan(asked, folder, retried, executor, accelerators=accelerator.count, wait_s=wait_s)
+            say_plan(
+                asked,
+                asked.pairs() if recorded is None else recorded.pairs,
+                folder,
+                executor,
+                decide,
+                retried=retried,
+                accelerators=accelerator.count,
+                wait_s=wait_s,
+            )
             return 0
         kept = stack.enter_context(contextlib.closing(store.Store(folder, asked)))
-        for warning in kept.warnings:
-            print(f"Warning: {warning}", flush=True)
-        version = _warn_of_other_code(kept, source)
 
-        def measure(what: str, plan: list[list[Trial]]) -> Counter[str]:
-            nonlocal executor
-            todo = open_trials(plan, kept, retried)
-            size, count = (sum(map(len, pairs)) for pairs in (plan, todo))
-            print(f"{what}: {size} trials, {size - count} done before, {count} to run.", flush=True)
-            if count:
-                if executor is None:
-                    executor = place.open(accelerators=accelerator.count, source=source, verbose=verbose)
-                    stack.enter_context(contextlib.closing(executor))
-                _measure(
-                    asked,
-                    plan,
-                    todo,
-                    kept,
-                    executor,
-                    code_version=version,
-                    absence=accelerator.cause,
-                    wait_s=wait_s,
-                    until=until,
-                )
-            return statuses(plan, kept)
+        def open_executor() -> Executor:
+            if executor is not None:
+                return executor
+            opened = place.open(accelerators=accelerator.count, source=source, verbose=verbose)
+            return stack.enter_context(contextlib.closing(opened))
 
-        found = measure(asked.name, asked.pairs())
-        if asked.explain:
-            from analysis import sizes_to_explain
-
-            found += measure("Where the time goes", asked.ladder(sizes_to_explain(folder)))
-        _sum_up(found, folder)
+        session = Session(
+            asked,
+            kept,
+            open_executor,
+            source=source,
+            retried=retried,
+            absence=accelerator.cause,
+            wait_s=wait_s,
+            until=until,
+        )
+        if recorded is None:
+            found, is_whole = _measure(asked, session, folder, decide)
+        else:
+            found, is_whole = session.go_against(recorded), True
     if report and any(found[status] for status in found if status):
         _report(folder)
-    return 3 if any(found[status] for status in {*FAILED, ""}) else 0
+    return 3 if not is_whole or any(found[status] for status in {*FAILED, ""}) else 0
 
 
-def _resolve(choice: dict[bool, Sweep], executor: Executor | None, wait_s: float | None) -> tuple[Sweep, Probe]:
+def _measure(asked: Sweep, session: Session, folder: Folder, decide: Decide) -> tuple[Counter[str], bool]:
+    """Run what is open; return how the trials have ended, and whether nothing more is wanted."""
+    from runner.session import LADDER
+
+    if asked.strategy == "grid":
+        found, is_whole = session.go_through(asked.name, asked.pairs()), True
+    else:
+        found, is_whole = session.search(decide)
+    if asked.explain:
+        from analysis import sizes_to_explain
+
+        found += session.go_through(LADDER, asked.ladder(sizes_to_explain(folder)))
+    session.sum_up(found)
+    return found, is_whole
+
+
+def _choose(
+    name: str | None, out: str | None, settings: list[str], rivals: list[str], against: str | None
+) -> tuple[dict[bool, Sweep], Folder, Recorded | None]:
+    """Return what is asked where there is an accelerator and where there is none, the study, and what is recorded."""
+    from runner.recorded import find
+    from sweeps.folder import Folder
+    from sweeps.sweep_file import load
+
+    if against is None:
+        named = "default" if name is None else name
+        choice = {has: load(named, settings=settings, targets=rivals, accelerator=has) for has in (True, False)}
+        return choice, Folder.at(out or f"results/{choice[True].name}"), None
+    asked = _asked_there(against, settings, rivals) if name is None else load(name, settings=settings, targets=rivals)
+    folder = Folder.at(out or f"results/{asked.name}")
+    recorded = find(against, asked, folder)
+    return dict.fromkeys((True, False), recorded.asked), folder, recorded
+
+
+def _asked_there(against: str, settings: list[str], rivals: list[str]) -> Sweep:
+    """Return what a recorded study has asked, with what the command line says on top."""
+    from sweeps.errors import InputError, StudyError
+    from sweeps.folder import Folder
+    from sweeps.study import SWEEP, read_sweep
+    from sweeps.sweep_file import load_again
+
+    folder = Folder.at(against)
+    try:
+        read_sweep(folder)
+        return load_again(folder.read(SWEEP), f"{folder}/{SWEEP}", settings=settings, targets=rivals)
+    except (InputError, StudyError) as error:
+        shown = f"--against {error}" if str(error).startswith(str(folder)) else str(error)
+        raise type(error)(shown) from None
+
+
+def _tell_of_recorded(recorded: Recorded) -> None:
+    print(recorded.told, flush=True)
+    for warning in (*recorded.warnings, recorded.why_missing()):
+        if warning:
+            _warn(warning)
+
+
+def _resolve(
+    choice: dict[bool, Sweep], executor: Executor | None, wait_s: float | None, recorded: Recorded | None
+) -> tuple[Sweep, Probe]:
     """Find out whether there is an accelerator, and with that what is asked; None waits for none."""
     from runner.devices.probe import Probe, probe
     from runner.place import has_accelerator
     from sweeps.own import is_own
 
+    if recorded is not None:  # nobody looks for one
+        _tell_of_recorded(recorded)
+        return recorded.asked, Probe(kind=None, name=None, count=0, cause="")
     depends = choice[True] != choice[False]
     if executor is not None:
         missing = depends and not has_accelerator(executor, wait_s)
@@ -258,42 +339,18 @@ def _resolve(choice: dict[bool, Sweep], executor: Executor | None, wait_s: float
     return asked, accelerator
 
 
+def _decide(asked: Sweep, rows: pa.Table, pending: Sequence[Wish], nodes: int) -> Asked:
+    """Ask the analysis what to measure next: the one place where deciding and measuring meet."""
+    import pandas as pd
+
+    from analysis.strategy import next_wishes
+
+    frame = rows.to_pandas() if rows.num_rows else pd.DataFrame()  # a study without rows has no columns of its own
+    return next_wishes(asked, frame, pending=pending, nodes=nodes)
+
+
 def _warn(text: str) -> None:
     print(f"Warning: {text}", flush=True)
-
-
-def _plan(
-    asked: Sweep,
-    folder: Folder,
-    retried: frozenset[str],
-    executor: Executor | None,
-    *,
-    accelerators: int,
-    wait_s: float,
-) -> None:
-    """Say what a run would do."""
-    from runner import preflight
-    from runner.local import Local
-    from runner.outlook import durations
-    from sweeps.record import DONE
-    from sweeps.study import SWEEP, read_records
-
-    columns = ["trial_id", "target", "status", "attempt", "started_at", "finished_at"]
-    rows = read_records(folder, columns)[0].to_pylist() if folder.exists() and folder.has(SWEEP) else []
-    final = {row["trial_id"]: row["status"] for row in sorted(rows, key=lambda row: row["attempt"] or 0)}
-    planned = asked.pairs()
-    todo = [[t for t in pair if final.get(t.trial_id) not in DONE - retried] for pair in planned]
-    size, count = (sum(map(len, pairs)) for pairs in (planned, todo))
-    print(f"{asked.name}: {size} trials, {size - count} done before, {count} to run.")
-    here = executor or Local(accelerators=accelerators, source=None)
-    by_target = asked.pairing == "by_target"
-    seconds = durations(rows)
-    for line in preflight.plan([p for p in todo if p], here.nodes(), by_target=by_target, seconds=seconds):
-        print(f"  {line}")
-    if asked.explain:
-        print("  explain: true adds trials at the sizes that turn out to matter.")
-    if executor is not None:
-        print(f"  Missing nodes are asked for and waited for, up to {wait_s:g} s (--wait).")
 
 
 def _refuse_equal(asked: Sweep) -> None:
@@ -309,54 +366,6 @@ def _refuse_equal(asked: Sweep) -> None:
             f"nothing to compare: {asked.baseline} and {asked.challenger} are the same on this machine, which has "
             f"{cores} usable core{'s' if cores > 1 else ''} and no accelerator in question"
         )
-
-
-def _warn_of_other_code(kept: Store, source: str | None) -> str:
-    """Return the version of the code that measures now, and tell of rows that another one has measured."""
-    from runner.environment import code_version
-
-    version = code_version(source)
-    if others := kept.code_versions - {version}:
-        print(
-            f"Warning: older rows come from other measuring code ({', '.join(sorted(others))}): runner/ or the "
-            "workload's own file has changed since. They are kept; another --out measures everything afresh.",
-            flush=True,
-        )
-    return version
-
-
-def _measure(
-    asked: Sweep,
-    plan: list[list[Trial]],
-    todo: list[list[Trial]],
-    kept: Store,
-    executor: Executor,
-    **settings: Any,
-) -> None:
-    """Run what is open, and let a person follow; the settings are those of `runner.run.run`."""
-    from rich.console import Console
-
-    from runner.progress import Progress
-    from runner.run import run
-    from sweeps.study import LOG
-
-    by_target = asked.pairing == "by_target"
-    with (
-        kept.folder.kept_locally(LOG) as log,
-        Progress(Console(), log, total=sum(map(len, todo))) as progress,
-    ):
-        run(plan, todo, kept, executor, progress, axis=asked.axis, by_target=by_target, **settings)
-
-
-def _sum_up(found: Counter[str], folder: Folder) -> None:
-    """Say how the trials have ended, and how to ask those again that have not ended well."""
-    from sweeps.record import FAILED
-    from sweeps.study import LOG
-
-    counted = ", ".join(f"{number} {status or 'not run'}" for status, number in sorted(found.items()))
-    print(f"{found.total()} trials: {counted}.", flush=True)
-    if failed := [status for status in sorted(FAILED) if found[status]]:
-        print(f"When the cause is mended, ask them again: --retry {','.join(failed)} (causes: {folder}/{LOG})")
 
 
 def _report(folder: Folder) -> None:

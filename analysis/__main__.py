@@ -199,6 +199,8 @@ def predict(
     """Say which target to use at a size and by what factor, inside the range that was measured."""
     given = _values(values or [])
     read = load(study)
+    if read.sweep.strategy == "largest":
+        raise StudyError(f"{study}: looked for what fits into memory (strategy: largest), and compared no times")
     if rule is not None:
         rules.write(read, rule)
     if given or rule is None:

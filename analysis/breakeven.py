@@ -8,7 +8,7 @@ faster. All of a cold start counts as spent before the first step, though some f
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -162,7 +162,12 @@ def from_cold(frame: pd.DataFrame, targets: Sequence[str]) -> pd.DataFrame:
 
 
 def cold_and_warm(
-    frame: pd.DataFrame, *, topic: Topic, group_by: Sequence[str] = (), drift: float | None = None
+    frame: pd.DataFrame,
+    *,
+    topic: Topic,
+    group_by: Sequence[str] = (),
+    drift: float | None = None,
+    concluding: Callable[..., pd.DataFrame] = crossovers,
 ) -> pd.DataFrame:
     """Give the verdict on the first step, from the beginning of the trial, beside that on steady steps.
 
@@ -171,12 +176,13 @@ def cold_and_warm(
         topic: What is asked.
         group_by: Columns that split the frame into groups.
         drift: As `analysis.crossovers` takes it.
+        concluding: `analysis.crossovers`, or what stands for it where a search chose the sizes.
 
     Returns:
         One row a group: the columns of `group_by`; `warm` and `cold`, the verdicts, with `..._direction`,
         `..._estimate`, `..._low`, `..._high` of each; `differ`, whether both are definite and not the same: other
-        verdicts or directions, or intervals that do not meet; `sentence`, both in words, empty where they do not
-        differ.
+        verdicts or directions, or intervals that do not meet; `warm_sentence` and `cold_sentence`, each in words;
+        `sentence`, both of them, empty where they do not differ.
 
     Raises:
         ValueError: As `analysis.crossovers` does.
@@ -184,7 +190,7 @@ def cold_and_warm(
     asked: dict[str, Any] = {"axis": topic.axis, "baseline": topic.baseline, "challenger": topic.challenger}
     asked |= {"group_by": list(group_by) or None, "margin": topic.margin, "drift": drift}
     frames = {"warm": _whole(frame), "cold": from_cold(frame, [topic.baseline, topic.challenger])}
-    found = {name: crossovers(own, **asked) for name, own in frames.items()}
+    found = {name: concluding(own, **asked) for name, own in frames.items()}
     sizes = {name: summarise(own, **asked) for name, own in frames.items()}
     rows = []
     for index in range(len(found["warm"])):
@@ -196,6 +202,7 @@ def cold_and_warm(
             told[name] = verdict_sentence(one, own, replace(topic, absences={}))
             row |= {name: one["verdict"], f"{name}_direction": one["direction"]}
             row |= {f"{name}_{end}": one[end] for end in ("estimate", "low", "high")}
+            row[f"{name}_sentence"] = told[name]
         row["differ"] = _differ(row)
         row["sentence"] = f"First step, from a cold start: {told['cold']} Once warm: {told['warm']}" * row["differ"]
         rows.append(row)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from analysis.at_once import headline_words
 from analysis.crossover import crossovers
 from analysis.explain import explain
 from analysis.load import MACHINE, Study
+from analysis.local import narrowed
 from analysis.measures import TIME, Measure
 from analysis.partners import spread
+from analysis.recorded import sides_words
 from analysis.rounding import listed, number, shown
 from analysis.sentence import Topic, verdict_sentence
+from analysis.step_times import trainings_at_once
 from analysis.summary import summarise
+from sweeps.definition import Sweep
 from sweeps.errors import StudyError
 from sweeps.ladder import HEADLINE
 
@@ -69,13 +74,21 @@ class Conclusion:
     rows: pd.DataFrame
 
 
+_NONE_COMPARED = pd.DataFrame({"sentence": pd.Series([], dtype="str")})
+
+
 def conclude(study: Study) -> Conclusion:
     """Draw the conclusions of a study.
+
+    Returns:
+        The conclusions; none of a sweep that looks for what fits into memory, see `analysis.memory`.
 
     Raises:
         StudyError: Its rows cannot answer the question, for example because its sizes are no numbers.
     """
     sweep = study.sweep
+    if sweep.strategy == "largest":  # each target has sizes of its own, and times of a few steps
+        return Conclusion(crossovers=_NONE_COMPARED, groups=(), rows=study.compared.iloc[:0])
     rows = pd.concat([study.compared, study.rungs], ignore_index=True) if len(study.rungs) else study.compared
     names = [target.name for target in sweep.targets]
     rows = spread(rows[rows["target"].isin(names)], study.group_by)
@@ -132,9 +145,9 @@ def judge(
         "drift": study.drift,
     }
     other_margin = 0.0 if sweep.margin > 0 else PRACTICAL
-    found = crossovers(frame, margin=sweep.margin, **asked)
+    found = concluding(sweep)(frame, margin=sweep.margin, **asked)
     sizes = summarise(frame, margin=sweep.margin, **asked)
-    practical = crossovers(frame, margin=other_margin, **asked)
+    practical = concluding(sweep)(frame, margin=other_margin, **asked)
     practical_sizes = summarise(frame, margin=other_margin, **asked)
     groups = []
     taken: set[str] = set()
@@ -147,11 +160,12 @@ def judge(
             challenger=challenger,
             workload=sweep.workload,
             margin=sweep.margin,
-            passes=sweep.passes,
+            passes=sweep.passes if sweep.strategy == "grid" else 0,
             absences=study.absences(own, rivals),
             invalid=frozenset(name for name in rivals if set(own.loc[own["target"] == name, "status"]) == {"invalid"}),
             measure=measure,
         )
+        at_once = headline_words(own, rivals) if measure is TIME else []
         label = label_of(key)
         own_sizes = rows_of(sizes, key)
         sentence = verdict_sentence(_row(row), own_sizes, topic, _where(key))
@@ -159,7 +173,7 @@ def judge(
             Group(
                 label=label,
                 slug=slug_of(label, taken),
-                sentence=" ".join([sentence, *_alone(own, topic)]),
+                sentence=" ".join([sentence, *_alone(own, topic), *at_once, *sides_words(own, topic)]),
                 practical=verdict_sentence(_row(other), rows_of(practical_sizes, key), topic.with_margin(other_margin)),
                 crossover=_row(row),
                 sizes=own_sizes,
@@ -171,6 +185,11 @@ def judge(
     return found.assign(sentence=[group.sentence for group in groups]), tuple(groups)
 
 
+def concluding(sweep: Sweep) -> Callable[..., pd.DataFrame]:
+    """Return what draws the conclusions of a sweep: `analysis.crossovers`, or what stands for it after a search."""
+    return narrowed if sweep.strategy == "adaptive" else crossovers
+
+
 def _alone(frame: pd.DataFrame, topic: Topic) -> list[str]:
     """Say so where an accelerator's rival is one thread of a CPU that has more: to win there is not to beat the CPU."""
     said = []
@@ -178,6 +197,7 @@ def _alone(frame: pd.DataFrame, topic: Topic) -> list[str]:
     for name, rival in ((topic.baseline, topic.challenger), (topic.challenger, topic.baseline)):
         own, other = ok[ok["target"] == name], ok[ok["target"] == rival]
         one = own["device"].eq("cpu") & own["threads_observed"].eq(1) & own["cores_usable"].gt(1)
+        one &= trainings_at_once(own) == 1
         if len(own) and one.all() and other["device"].ne("cpu").any():
             cores = listed(sorted({number(float(cores)) for cores in own["cores_usable"].dropna()}))
             said.append(f"({name} is one CPU thread on {cores} cores: a CPU that uses them all is another rival.)")

@@ -11,12 +11,19 @@ from typing import Any
 
 import pandas as pd
 
+from analysis import memory
+from analysis.at_once import target_words
 from analysis.conclusion import PRACTICAL, Conclusion, Group
 from analysis.explain import REMAINS, headlines, name_of
 from analysis.further import Block, about_group, about_study, costs_of
+from analysis.largest import PRECISION
 from analysis.load import SHORT_RUN_DRIFT, STATUS_WORDS, Study
+from analysis.recorded import ORIGIN, has_recorded, method_words, span_words
 from analysis.rounding import NOTHING, listed, number, percent, seconds, share, shown, times
 from analysis.sentence import Topic, ratio, ratio_range
+from analysis.strategy import NOT_FINISHED, answers, map_axis, next_wishes
+from sweeps.axis import Span
+from sweeps.definition import Sweep
 from sweeps.families import FAMILIES
 from sweeps.own import short_name
 from sweeps.record import first_line
@@ -26,8 +33,9 @@ from sweeps.study import SWEEP
 NAMED = 8
 
 #: Said where nobody may take the report for one about accelerators.
+NO_ACCELERATOR = "No accelerator took part: every target runs on the CPU."
 CPU_ONLY = (
-    "No accelerator took part: every target runs on the CPU. "
+    f"{NO_ACCELERATOR} "
     "The same sweep on a machine with an accelerator, with --targets cpu,gpu, says from what size that one wins."
 )
 
@@ -129,6 +137,8 @@ class Contents:
 
     study: str
     asked: str
+    heading: str
+    verdicts: tuple[str, ...]
     topic: Topic
     decision_header: str
     progress: str
@@ -147,17 +157,19 @@ class Contents:
 def gather(study: Study, conclusion: Conclusion) -> Contents:
     """Collect everything that a report says beside its charts."""
     sweep = study.sweep
-    topic = conclusion.groups[0].topic
+    topic = conclusion.groups[0].topic if conclusion.groups else memory.topic_of(study)
     missing = study.planned - len(study.answered)
     costs = costs_of(study, conclusion)
     return Contents(
         study=study.name,
         asked=sweep.question,
+        heading=_heading(study, conclusion),
+        verdicts=verdicts_of(study, conclusion),
         topic=topic,
         decision_header=(f"{topic.challenger} {topic.faster}?" if topic.margin > 0 else "faster"),
         progress=_progress(study),
-        unfinished=missing > 0 or set(study.by_status) != {"ok"},
-        note="" if any(target.needs_accelerator for target in sweep.targets) else CPU_ONLY,
+        unfinished=missing > 0 or set(study.by_status) != {"ok"} or not _is_whole(study),
+        note=_note(sweep),
         sections=tuple(
             Section(
                 group=group,
@@ -182,14 +194,41 @@ def gather(study: Study, conclusion: Conclusion) -> Contents:
     )
 
 
+def verdicts_of(study: Study, conclusion: Conclusion) -> tuple[str, ...]:
+    """Return the answers of a study in words: a sentence for each comparison, or of what fits for each target."""
+    if study.sweep.strategy == "largest":
+        return memory.headlines(memory.found_in(study), study)
+    return tuple(group.sentence for group in conclusion.groups)
+
+
+def _heading(study: Study, conclusion: Conclusion) -> str:
+    """Return what stands above several answers."""
+    if study.sweep.strategy == "largest":
+        return f"The largest {study.sweep.axis} that fits into memory"
+    return f"{study.sweep.baseline} against {study.sweep.challenger}, {len(conclusion.groups)} comparisons"
+
+
+def _note(sweep: Sweep) -> str:
+    if any(target.needs_accelerator for target in sweep.targets):
+        return ""
+    return NO_ACCELERATOR if sweep.strategy == "largest" else CPU_ONLY
+
+
 def _progress(study: Study) -> str:
     counts = study.by_status
-    text = f"{counts.get('ok', 0)} of {study.planned} planned trials finished"
     failed = [f"{count} {status}" for status, count in counts.items() if status != "ok"]
     missing = study.planned - len(study.answered)
     if missing > 0:
         failed.append(f"{missing} not run yet")
-    return text + (f" ({', '.join(failed)})" if failed else "") + "."
+    of = "planned trials" if study.sweep.strategy == "grid" else "trials"
+    text = f"{counts.get('ok', 0)} of {study.planned} {of} finished" + (f" ({', '.join(failed)})" if failed else "")
+    return f"{text}." if _is_whole(study) else f"{text}; {NOT_FINISHED}."
+
+
+def _is_whole(study: Study) -> bool:
+    """Whether a search has nothing more to ask. Of a grid it is enough to count."""
+    sweep = study.sweep
+    return sweep.strategy == "grid" or bool(next_wishes(sweep, answers(study.frame)).stop)
 
 
 def _size_row(row: Mapping[str, Any], topic: Topic) -> SizeRow:
@@ -301,12 +340,25 @@ def thresholds(group: Group) -> tuple[Fact, ...]:
     )
 
 
+#: Facts that mean nothing where targets are not compared, and how a search for what fits goes about it.
+OF_COMPARISONS = ("passes", "pairs", "timed", "margin", "drift allowance")
+HOW_FOUND = (
+    "each target by itself, one trial of a few steps a size: sizes are doubled until one does not fit, then the gap is "
+    f"halved until the two are neighbours or {percent(PRECISION)} apart"
+)
+
+
+def _cause(message: object) -> str:
+    """Return the line of an error that says most; allocations of all sizes fail for one reason."""
+    return first_line(re.sub(r"(allocate) [\d.]+ (bytes|[KMGT]i?B)", r"\1 … \2", str(message or "")))
+
+
 def _causes(study: Study) -> tuple[Cause, ...]:
     axis = study.sweep.axis
     rungs = study.rungs.assign(target=study.rungs["target"] + " (" + study.rungs["rung"] + ")")
     every = pd.concat([study.answered, rungs], ignore_index=True) if len(rungs) else study.answered
     failed = every[every["status"] != "ok"]
-    failed = failed.assign(cause=failed["error_message"].map(first_line))
+    failed = failed.assign(cause=failed["error_message"].map(_cause))
     causes = [
         Cause(
             target=str(target),
@@ -343,8 +395,10 @@ def _method(study: Study) -> tuple[Fact, ...]:
         "same_node": f"{whose} targets back to back on one machine, in random order",
         "by_target": "each target where it can run; the two are not paired",
     }[sweep.pairing]
+    close = "what lies close to a change was measured" if sweep.strategy == "adaptive" else "the whole sweep lasted"
     drift = (
-        f"{percent(study.drift)}: the whole sweep lasted minutes, so its passes share a drift they cannot show"
+        f"{percent(study.drift)}: {close} {'within ' * (sweep.strategy == 'adaptive')}minutes, so its passes share a "
+        "drift they cannot show"
         if study.drift == SHORT_RUN_DRIFT
         else "1 % up to 5 pairs a size, 2 % above"
     )
@@ -354,9 +408,14 @@ def _method(study: Study) -> tuple[Fact, ...]:
         "workload": workload,
         "fixed parameters": ", ".join(f"{name} = {shown(value)}" for name, value in fixed.items()) or "none",
         **({"levers": told} if (told := _levers(study.frame, levers)) else {}),
-        **{f"axis {name}": listed([shown(v) for v in values], most=40) for name, values in sweep.axes.items()},
-        "passes": f"{sweep.passes}; each visits every configuration once, in random order",
-        "pairs": pairing,
+        **{
+            f"axis {name}": listed([shown(v) for v in axis], most=40)
+            if not isinstance(axis, Span)
+            else f"{shown(axis.low)} to {shown(axis.high)}"
+            for name, axis in sweep.axes.items()
+        },
+        "passes": _passes(sweep),
+        "pairs": method_words(frame) or pairing,
         "process": f"a fresh one for each trial ({listed(started) or 'not known'})",
         "timed": timed,
         "deadline": f"{number(sweep.deadline_s)} s a trial",
@@ -368,13 +427,28 @@ def _method(study: Study) -> tuple[Fact, ...]:
         ),
         "seed": str(sweep.seed),
         "drift allowance": drift,
-        "measured": (
+        "measured": span_words(frame)
+        or (
             "not known"
             if pd.isna(begun) or pd.isna(ended)
             else f"{begun:%Y-%m-%d %H:%M:%S} to {ended:%Y-%m-%d %H:%M:%S} UTC"
         ),
     }
+    if sweep.strategy == "largest":
+        facts = {label: value for label, value in facts.items() if label not in OF_COMPARISONS} | {"search": HOW_FOUND}
     return tuple(Fact(label=label, value=value) for label, value in facts.items())
+
+
+def _passes(sweep: Sweep) -> str:
+    """Say how often a size is measured."""
+    if sweep.strategy == "grid":
+        return f"{sweep.passes}; each visits every configuration once, in random order"
+    if map_axis(sweep):
+        return "as many as it takes, cell by cell: one, and more where the two targets are close"
+    if sweep.strategy == "adaptive":
+        exact = f"until each change is known to +-{percent(sweep.half_width)}"
+        return f"as many as it takes, size by size, {exact} or {sweep.max_pairs} pairs were measured"
+    return "as many as it takes"
 
 
 def _levers(frame: pd.DataFrame, names: Sequence[str]) -> str:
@@ -393,6 +467,8 @@ def _span(values: pd.Series[Any]) -> str:
 
 def _targets(study: Study) -> tuple[Fact, ...]:
     roles = {study.sweep.baseline: "baseline", study.sweep.challenger: "challenger"}
+    if study.sweep.strategy == "largest":
+        roles = {}
     facts = []
     for target in study.sweep.targets:
         own = study.answered[study.answered["target"] == target.name]
@@ -400,13 +476,15 @@ def _targets(study: Study) -> tuple[Fact, ...]:
         asked = (
             f"device {target.device}, threads {target.threads}, mode {target.mode}, precision {target.precision}, "
             f"wait policy {target.wait_policy}" + ("" if target.wait else ", not waited for")
+            + ("" if target.max_memory is None else f", memory at most {memory.memory(target.max_memory)}")
         )
+        at_once = target_words(own, target.name, study.sweep.axis)
         devices = listed(sorted(ok["device"].dropna().unique()))
         threads = _span(ok["threads_observed"])
         none = "; no trial is valid" if own["status"].eq("invalid").any() else "; no trial finished"
         used = f"; ran on {devices} with {threads} thread{'s' * (threads != '1')}" if len(ok) else none
         role = f"{roles[target.name]}: " if target.name in roles else ""
-        facts.append(Fact(label=target.name, value=f"{role}{asked}{used}"))
+        facts.append(Fact(label=target.name, value=f"{role}{asked}{used}" + (f"; {at_once}" if at_once else "")))
     return tuple(facts)
 
 
@@ -424,13 +502,13 @@ def _machines(frame: pd.DataFrame) -> tuple[Machine, ...]:
     ]
     known = frame[frame["host"].notna()]
     machines = []
-    for (host, *_), rows in known.groupby(["host", *columns], dropna=False, sort=True):
+    for (host, origin, *_), rows in known.groupby(["host", ORIGIN, *columns], dropna=False, sort=True):
         first = rows.iloc[0]
         seen = rows.dropna(subset=["gpu_name"])
         cuda = listed(sorted(rows["cuda"].dropna().unique()))
         machines.append(
             Machine(
-                host=str(host),
+                host=f"{host} (recorded in {origin})" if origin else str(host),
                 cpu=_text(first["cpu_model"]),
                 cores=f"{_text(first['cores_usable'])} usable, {_text(first['cores_physical'])} physical",
                 memory=_gib(first["memory_bytes"]),
@@ -469,4 +547,9 @@ def _commands(study: Study) -> tuple[str, ...]:
     """Return what repeats the study elsewhere; a path that names this machine's folders is left out."""
     place = study.name if study.folder.shown.startswith("/") else study.folder.shown
     study_folder, asked, again = (shlex.quote(path) for path in (place, f"{place}/{SWEEP}", f"{place}-again"))
+    if has_recorded(study.answered):  # they are here too
+        return (
+            f"python sweep.py --against {study_folder} --out {again}",
+            f"python -m analysis report {study_folder}",
+        )
     return (f"python sweep.py {asked} --out {again}", f"python -m analysis report {study_folder}")

@@ -19,11 +19,10 @@ from analysis.ratios import LEAST_SPARE
 from analysis.rounding import listed, seconds, share, shown
 from analysis.summary import summarise
 from sweeps.families import FAMILIES
-from sweeps.ladder import HEADLINE
+from sweeps.ladder import HEADLINE, TWIN
 
 #: What is gone from each rung that was there in the one before, in their order.
 LADDER = {"preload": "loader", "resident": "transfer", "nosync": "sync", "kernel": "launch"}
-TWIN = "twin"
 #: The parts of a step in words: as the subject of a sentence, and in a table.
 PARTS = {
     "loader": ("the loader", "loader"),

@@ -18,6 +18,7 @@ from analysis.summary import summarise
 #: Kinds of cells.
 MEASURED = "measured"
 INFERRED = "inferred"  # the faster target is known, and no ratio
+SURROUNDED = "surrounded"  # not measured: all measured cells around it agree on the faster target
 FAILED = "failed"  # tried, and nothing can be compared
 UNMEASURED = "unmeasured"  # asked for, and not answered yet
 UNKNOWN = "unknown"  # the state of a cell that was not compared
@@ -36,6 +37,7 @@ class Frontier:
             band `low` to `high` (NaN where there is none; above 0 the baseline is faster) and the `pairs` behind it;
             `baseline_s`, `challenger_s` per step; `state` (baseline, challenger, undecided, unknown), with the margin
             applied; `cell`: measured, inferred (the faster target is known without a ratio, as from a time-out),
+            surrounded (not measured: the measured cells around it agree; only where `analysis.lattice` chose them),
             failed (tried, and nothing can be compared) or unmeasured (asked for, and not answered by both);
             `cell_why`, in words, where a cell is not measured.
         along: The crossovers in x, one row a value of y, as `analysis.crossovers` returns them.

@@ -8,28 +8,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import pandas as pd
 
+from analysis import memory, whole_training
 from analysis.breakeven import break_even, break_even_words, cold_and_warm, count_steps
-from analysis.conclusion import Conclusion, Group, judge, label_of, rows_of, slug_of
+from analysis.conclusion import Conclusion, Group, concluding, judge, label_of, rows_of, slug_of
 from analysis.costs import CONSTANTS, fit_costs
 from analysis.frontier import Frontier, frontier
 from analysis.load import MACHINE, Study, stored_values
 from analysis.measures import ENERGY, MONEY, Measure, energy_words, has_energy, in_energy, priced
 from analysis.partners import spread
 from analysis.rivals import bars, best_of
-from analysis.rounding import NOTHING, Scale, listed, number, percent, rate, seconds, shown
+from analysis.rounding import NOTHING, Scale, lasting, listed, number, percent, rate, seconds, shown
 from analysis.sentence import Topic, ratio, ratio_range
 from analysis.shift import shift, shift_words
+from analysis.spent import cost_words, spent, spent_on_map
+from analysis.starts import TIMED_WHERE, stages, start_rows, start_words
+from analysis.step_times import trainings_at_once
+from analysis.strategy import NOT_FINISHED, answers, asked_values, grid_of, is_size, map_axis, searches
+from analysis.twin import lacking
 from analysis.verdict import Verdict
 from analysis.why import labels
 from analysis.without import without
 from sweeps.definition import Sweep
-from sweeps.families import FAMILIES
+from sweeps.ladder import HEADLINE, TWIN
 
 #: Parameters that change how a step is done and nothing that it computes: their values are variants of one way to run.
 HOW = ("transfer", "loader", "loader_workers", "foreach", "fused")
@@ -39,8 +45,7 @@ HOW_CHOSEN = (
     "At each size the fastest way to run on either side is the bar. Which one that is in a pass is chosen by the other "
     "passes, so that a lucky trial does not set it."
 )
-#: With fewer values than this an axis is no map: the change moves from one of them to the other.
-LEAST_ROWS = 3
+WHERE = "Where the measurements went"
 ENDS = ("", "_low", "_high")
 RATES = (("flops_per_s", "FLOP/s"), ("bytes_per_s", "B/s"))
 
@@ -74,7 +79,7 @@ class Block:
     header: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
-    drawing: Group | Map | None = None
+    drawing: Group | Map | memory.Limits | whole_training.Curves | None = None
 
 
 def _repaid_steps(value: float, toward: int) -> str:
@@ -110,13 +115,30 @@ def about_group(group: Group, study: Study, conclusion: Conclusion, costs: pd.Da
         conclusion: The conclusions that it is one of.
         costs: What `costs_of` made of that study.
     """
-    blocks = (_what_would_help(group, study, conclusion.rows, costs), _start(group, study), *_prices(group, study))
+    blocks = (
+        _what_would_help(group, study, conclusion.rows, costs),
+        _twin(group, study, conclusion.rows),
+        *_start(group, study),
+        _to_loss(group, study),
+        _tuning(group, study),
+        *_prices(group, study),
+    )
     return tuple(block for block in blocks if block is not None)
 
 
 def about_study(study: Study, conclusion: Conclusion, costs: pd.DataFrame) -> tuple[Block, ...]:
     """Return the further answers that several comparisons, or targets that are in none, give together."""
-    return (*_best(study), *_maps(study), *_moves(study, conclusion), *_costs(study, costs))
+    if study.sweep.strategy == "largest":
+        return tuple(_memory(study))
+    return (
+        *_memory(study),
+        *_start_parts(study),
+        *_went(study),
+        *_best(study),
+        *_maps(study),
+        *_moves(study, conclusion),
+        *_costs(study, costs),
+    )
 
 
 def costs_of(study: Study, conclusion: Conclusion) -> pd.DataFrame:
@@ -144,35 +166,87 @@ def _what_would_help(group: Group, study: Study, rows: pd.DataFrame, costs: pd.D
     moved = without(own, margin=study.sweep.margin, drift=study.drift, **asked)
     own_costs = rows_of(costs, {name: key[name] for name in _unlike(study)})
     limits = labels(group.parts, group.sizes, own_costs, frame=own, **asked)
-    sentences = [*limits.loc[limits["label"] != "", "sentence"], *moved["sentence"]]
+    sentences = [*limits.loc[limits["label"] != "", "sentence"], *moved.loc[moved["without"] != TWIN, "sentence"]]
     if not sentences:
         return None
     return Block(heading="What holds the slower one back, and what would help", sentences=tuple(map(str, sentences)))
 
 
-def _start(group: Group, study: Study) -> Block | None:
-    """Say after how many steps the challenger has paid back its slower start."""
-    sweep = study.sweep
-    hosts, accelerators = (
-        [name for name in (sweep.baseline, sweep.challenger) if sweep.target(name).needs_accelerator == is_one]
-        for is_one in (False, True)
-    )
-    if not (hosts and accelerators):
-        return None  # both start alike
-    asked = {"axis": sweep.axis, "baseline": hosts[0], "challenger": accelerators[0]}
-    table = break_even(group.frame, drift=study.drift, **asked)
-    known = table[table["extra_s"].notna()]
-    if known.empty:
+def _twin(group: Group, study: Study, rows: pd.DataFrame) -> Block | None:
+    """Say how far what the twin of a family lacks moves the change: its branches, its loop."""
+    if group.parts.empty or not group.parts["part"].eq(TWIN).any():
         return None
+    sweep = study.sweep
+    own = rows_of(rows, {name: group.crossover[name] for name in study.group_by})
+    found = without(
+        own[own["rung"].isin([HEADLINE, TWIN])],
+        axis=sweep.axis,
+        baseline=sweep.baseline,
+        challenger=sweep.challenger,
+        workload=sweep.workload,
+        margin=sweep.margin,
+        drift=study.drift,
+    )
+    if found.empty:
+        return None
+    words, move = lacking(sweep.workload)
+    return Block(heading=f"How far {words} {move} the change", sentences=tuple(map(str, found["sentence"])))
+
+
+def _start(group: Group, study: Study) -> Iterator[Block]:
+    """Say after how many steps who starts later has paid that back, and who wins from a cold start and once warm."""
+    sweep = study.sweep
+    repaid = _repaid(group, study)
+    if repaid is not None:
+        table, asked = repaid
+        yield _repaid_block(table, axis=sweep.axis, asked=asked)
+    known = group.frame.loc[group.frame["first_step_s"].notna() & group.frame["status"].eq("ok"), "target"]
+    if {sweep.baseline, sweep.challenger} <= {*known}:
+        told = cold_and_warm(group.frame, topic=group.topic, drift=study.drift, concluding=concluding(sweep)).iloc[0]
+        yield Block(
+            heading="From a cold start, and once warm",
+            sentences=(
+                f"First step, from the beginning of a trial: {told['cold_sentence']}",
+                f"Once warm: {told['warm_sentence']}",
+            ),
+        )
+
+
+def _is_mixed(sweep: Sweep) -> bool:
+    """Whether a CPU is compared with an accelerator."""
+    return sweep.target(sweep.baseline).needs_accelerator != sweep.target(sweep.challenger).needs_accelerator
+
+
+def _repaid(group: Group, study: Study) -> tuple[pd.DataFrame, dict[str, str]] | None:
+    """Return what `break_even` says of the target that starts later, and who is who in that.
+
+    An accelerator is taken to start later than a CPU. Of two others one has to, decidedly: its longer start is beyond
+    the noise at most of the sizes where it is faster once warm.
+    """
+    sweep = study.sweep
+    rivals = (sweep.baseline, sweep.challenger)
+    if any(sweep.target(name).side_by_side != 1 for name in rivals):
+        return None  # several start in the time of one
+    host_first = sorted(rivals, key=lambda name: sweep.target(name).needs_accelerator)
+    for first, later in [host_first] if _is_mixed(sweep) else [rivals, rivals[::-1]]:
+        asked = {"baseline": first, "challenger": later}
+        table = break_even(group.frame, axis=sweep.axis, drift=study.drift, **asked)
+        known = table[table["extra_s"].notna()]
+        if len(known) and (_is_mixed(sweep) or known["extra_low_s"].median() > 0):
+            return table, asked
+    return None
+
+
+def _repaid_block(table: pd.DataFrame, *, axis: str, asked: Mapping[str, str]) -> Block:
+    known = table[table["extra_s"].notna()]
     start = "longer start" if known["prepared"].all() else "longer warm-up"
-    turned = cold_and_warm(group.frame, topic=group.topic, drift=study.drift)["sentence"]
     return Block(
-        heading=f"When {accelerators[0]} has paid back its start",
-        sentences=(break_even_words(table, **asked), *(str(sentence) for sentence in turned if sentence)),
-        header=(sweep.axis, start, "repaid after so many steps", "that is, since both began", "epochs"),
+        heading=f"When {asked['challenger']} has paid back its start",
+        sentences=(break_even_words(table, axis=axis, **asked),),
+        header=(axis, start, "repaid after so many steps", "that is, since both began", "epochs"),
         rows=tuple(
             (
-                number(float(row[sweep.axis])),
+                number(float(row[axis])),
                 _with_ends(row, ("extra_s", "extra_low_s", "extra_high_s"), _longer),
                 *(
                     _with_ends(row, tuple(f"repaid_{unit}{end}" for end in ENDS), words)
@@ -180,6 +254,27 @@ def _start(group: Group, study: Study) -> Block | None:
                 ),
             )
             for row in known.to_dict("records")
+        ),
+    )
+
+
+def _start_parts(study: Study) -> Iterator[Block]:
+    """Tell what a start is made of on each target."""
+    sweep = study.sweep
+    rows = pd.concat([study.frame, study.rungs], ignore_index=True) if len(study.rungs) else study.frame
+    if rows["cold_context_s"].isna().all():
+        return
+    found = stages(rows, axis=sweep.axis, targets=[target.name for target in sweep.targets if target.wait])
+    sized = found["size"].dropna()
+    where = f" at {sweep.axis} {number(float(sized.min()))}, where a start weighs most" if len(sized) else ""
+    yield Block(
+        heading="What a start is made of",
+        sentences=tuple(start_words(found, sweep.axis)),
+        header=("target", "stage", "median", "range over trials", "first trial, if apart", "trials"),
+        rows=start_rows(found),
+        notes=(
+            TIMED_WHERE,
+            f"The rest is what it was{where}. Compiling is part of the first step, recording of the first few.",
         ),
     )
 
@@ -192,6 +287,104 @@ def _with_ends(row: Mapping[Any, Any], names: Sequence[str], words: Callable[[fl
     told, ends = words(value, 1), [words(low, -1), words(high, 1)]
     is_open = not (math.isfinite(low) and math.isfinite(high))
     return told if is_open or {told} == set(ends) else f"{told} ({' to '.join(ends)})"
+
+
+def _to_loss(group: Group, study: Study) -> Block | None:
+    """Say from what size the challenger comes to the stated loss sooner, beside the same for a step."""
+    sweep, goal = study.sweep, study.sweep.goal_loss
+    if goal is None:
+        return None
+    heading, rivals = f"Time to a loss of {number(goal)}", (sweep.baseline, sweep.challenger)
+    frame = whole_training.in_time_to_loss(group.frame, goal)
+    if not any(whole_training.descents(group.frame)):
+        return Block(heading=heading, sentences=("Nothing was trained as a whole, so it is not known.",))
+    _, (found,) = judge(frame, study, rivals, group_by=(), measure=whole_training.to_loss(goal))
+    rows = []
+    for row in found.sizes.to_dict("records"):
+        at = group.frame[group.frame[sweep.axis] == row[sweep.axis]]
+        cells = []
+        for role, name in zip(("baseline", "challenger"), rivals, strict=True):
+            own = at[at["target"] == name]
+            cells.append(whole_training.epochs_words(own, goal) or NOTHING)
+            cells.append(_until_loss(row, role, frame.loc[own.index]))
+        compared = ratio(row["log_ratio"], group.topic)
+        if not math.isfinite(row["log_ratio"]):
+            compared = str(row["known_sign"]).replace("timed out", "did not come so low in that time") or NOTHING
+        band = ratio_range(row["log_ratio_low"], row["log_ratio_high"], group.topic)
+        rows.append((number(float(row[sweep.axis])), *cells, compared + (f" ({band})" if band else "")))
+    named = [column for name in rivals for column in (f"{name}: epochs", f"{name}: time")]
+    return Block(
+        heading=heading,
+        sentences=(found.sentence, f"A single step: {group.sentence}"),
+        header=(sweep.axis, *named, "compared"),
+        rows=tuple(rows),
+        notes=(whole_training.UNTIL_LOSS.format(number(goal)),),
+        drawing=_curves(group, found, goal),
+    )
+
+
+def _until_loss(row: Mapping[Any, Any], role: str, own: pd.DataFrame) -> str:
+    """Return the time of a target to the loss, or how long it trained without coming there."""
+    if math.isfinite(row[f"{role}_s"]):
+        low, high = row[f"{role}_low_s"], row[f"{role}_high_s"]
+        spread_s = f" ({seconds(low)} to {seconds(high)})" if low < high else ""
+        return seconds(row[f"{role}_s"]) + spread_s
+    spent_s = own.loc[own["status"] == "timeout", "deadline_s"] / trainings_at_once(own[own["status"] == "timeout"])
+    return f"over {seconds(float(spent_s.min()))}" if len(spent_s) else NOTHING
+
+
+def _curves(group: Group, found: Group, goal: float) -> whole_training.Curves | None:
+    """Return the trainings of the size that lies nearest to the change, or to the middle of the sizes without one."""
+    axis, rivals = group.topic.axis, (group.topic.baseline, group.topic.challenger)
+    whole = group.frame.assign(descent=pd.Series(whole_training.descents(group.frame), group.frame.index, dtype=object))
+    whole = whole[whole["descent"].notna() & whole["target"].isin(rivals)]
+    shared = whole.groupby(axis)["target"].nunique()
+    sizes = sorted(float(size) for size in shared[shared == shared.max()].index)
+    change = found.crossover["estimate"]
+    near = change if math.isfinite(change) else sizes[len(sizes) // 2]
+    size = min(sizes, key=lambda each: abs(math.log(each / near)))
+    own = whole[whole[axis] == size]
+    return whole_training.Curves(
+        title=f"{group.topic.trained[:1].upper()}{group.topic.trained[1:]} at {axis} {number(size)}: loss against time",
+        slug=group.slug,
+        goal=goal,
+        descents={
+            name: tuple(own.loc[own["target"] == name, "descent"]) for name in rivals if (own["target"] == name).any()
+        },
+    )
+
+
+def _tuning(group: Group, study: Study) -> Block | None:
+    """Say from what size one target tries more configurations an hour than the other, where some run side by side."""
+    sweep = study.sweep
+    if all(target.side_by_side == 1 for target in sweep.targets):
+        return None
+    frame = whole_training.per_configuration(group.frame)
+    names = [target.name for target in sweep.targets if target.wait]
+    table = whole_training.configurations_per_hour(frame, axis=sweep.axis, targets=names)
+    if table.empty:
+        told = "Nothing was trained as a whole, so nobody knows how many configurations an hour can be tried."
+        return Block(heading="Tuning", sentences=(told,))
+    rivals = (sweep.baseline, sweep.challenger)
+    _, (found,) = judge(frame, study, rivals, group_by=(), measure=whole_training.TUNING)
+    at_once = table.groupby("target")["side_by_side"].max()
+    header = [f"{name}, {at_once[name]} at once" if at_once[name] > 1 else name for name in names if name in at_once]
+    rows = []
+    for size, own in table.groupby(sweep.axis, sort=True):
+        cells = {row["target"]: _an_hour(row) for row in own.to_dict("records")}
+        rows.append((shown(size), *(cells.get(name, NOTHING) for name in names if name in at_once)))
+    return Block(
+        heading="Tuning",
+        sentences=(found.sentence,),
+        header=(sweep.axis, *header),
+        rows=tuple(rows),
+        notes=(whole_training.CONFIGURATION,),
+    )
+
+
+def _an_hour(row: Mapping[Any, Any]) -> str:
+    many, low, high = (number(float(f"{row[key]:.3g}")) for key in ("per_hour", "per_hour_low", "per_hour_high"))
+    return many + (f" ({low} to {high})" if low != high else "") + f"; {seconds(row['each_s'])} each"
 
 
 def _prices(group: Group, study: Study) -> Iterator[Block]:
@@ -224,6 +417,8 @@ def _best(study: Study) -> Iterator[Block]:
     variants = [name for name in study.group_by if name in HOW]
     if not all(sides.values()) or (not variants and all(len(own) == 1 for own in sides.values())):
         return
+    if variants and sweep.strategy == "adaptive":
+        return  # each variant was measured near its own change, so that hardly a size has all of them
     others = [name for name in study.group_by if name not in variants]
     best = best_of(spread(study.compared, others), axis=sweep.axis, sides=sides, group_by=others, variants=variants)
     names = tuple(sides)
@@ -255,11 +450,62 @@ def _best(study: Study) -> Iterator[Block]:
         )
 
 
+def _went(study: Study) -> Iterator[Block]:
+    """Say where an adaptive sweep has measured, why it stopped, and what a grid would have cost."""
+    sweep = study.sweep
+    if sweep.strategy != "adaptive":
+        return
+    found = [one for one in searches(sweep, answers(study.frame)) if len(one.rows)]
+    is_map = bool(map_axis(sweep))
+    costs = [spent_on_map(one.rows, grid_of(sweep)) if is_map else spent(one.rows, one.question) for one in found]
+    told = [one.ask() for one in found]
+    words = cost_words(costs, "every cell" if is_map else "every octave", ended=all(one.stop for one in told))
+    if len(found) == 1:
+        (one,) = told
+        end = f"The search has stopped: {one.stop}." if one.stop else f"{NOT_FINISHED[:1].upper()}{NOT_FINISHED[1:]}."
+        yield Block(
+            heading=WHERE,
+            sentences=(words, *([f"The map: {one.state}."] if is_map else []), end),
+            header=(sweep.axis, "pairs", "took", "measured") if costs[0].places else (),
+            rows=tuple((number(at.size), str(at.pairs), lasting(at.seconds), at.why) for at in costs[0].places),
+        )
+    elif found:
+        yield Block(
+            heading=WHERE,
+            sentences=(words,),
+            header=("search", "pairs", "took", "a grid would have taken", "why it stopped"),
+            rows=tuple(
+                (one.label, str(cost.pairs), lasting(cost.seconds), lasting(cost.grid_seconds), end.stop or NOT_FINISHED)
+                for one, cost, end in zip(found, costs, told, strict=True)
+            ),
+        )
+
+
+def _memory(study: Study) -> Iterator[Block]:
+    """Say what fits into memory, where that was asked or where something did not fit."""
+    found = memory.found_in(study)
+    if not found:
+        return
+    sizes = [name for name in study.group_by if name in study.sweep.axes and is_size(name, study.sweep)]
+    drawn = memory.charts(found, study, sizes)
+    yield Block(
+        heading="What fits into memory",
+        sentences=memory.told(found, study),
+        header=memory.header(study),
+        rows=tuple(memory.row(fit, study) for fit in found),
+        notes=(memory.HOW_LARGE,),
+        drawing=drawn[0] if len(drawn) == 1 else None,
+    )
+    for one in drawn if len(drawn) > 1 else ():
+        heading = f"The largest {one.axes[0]} over {one.axes[1]}" + (f": {one.label}" if one.label else "")
+        yield Block(heading=heading, sentences=(one.title,), drawing=one)
+
+
 def _maps(study: Study) -> Iterator[Block]:
     """Draw the frontier over each two axes that are sizes."""
     sweep, taken = study.sweep, set[str]()
     for up in list(sweep.axes)[1:]:
-        if up not in study.group_by or not _is_size(up, sweep):
+        if up not in study.group_by or not _is_mapped(up, sweep):
             continue
         others = [name for name in study.group_by if name != up]
         found = frontier(
@@ -272,15 +518,32 @@ def _maps(study: Study) -> Iterator[Block]:
             margin=sweep.margin,
             drift=study.drift,
         )
+        if sweep.strategy == "adaptive":
+            found = [_with_inferred(one, study) for one in found]
         for one in found:
             yield _map(one, (sweep.axis, up), study, taken)
+
+
+def _with_inferred(found: Frontier, study: Study) -> Frontier:
+    """Add to a map what the search that made it infers; where machines are told apart it is only what each measured."""
+    own = [
+        one
+        for one in searches(study.sweep, study.frame)
+        if MACHINE not in found.key and all(found.key.get(name, value) == value for name, value in one.key.items())
+    ]
+    if len(own) != 1:
+        return found
+    told = own[0].mapped().cells
+    axes = list(grid_of(study.sweep).axes)
+    cells = found.cells.drop(columns=[name for name in told if name not in axes]).merge(told, on=axes, how="left")
+    return replace(found, cells=cells[list(found.cells.columns)])
 
 
 def _moves(study: Study, conclusion: Conclusion) -> Iterator[Block]:
     """Say how far the change moves from the first value of an axis to each other one, all else equal."""
     sweep = study.sweep
     for name in [axis for axis in study.group_by if axis in sweep.axes]:
-        if _is_size(name, sweep):
+        if _is_mapped(name, sweep):
             continue
         order = {value: place for place, value in enumerate(stored_values(sweep, name))}
         places = conclusion.crossovers[name].map(order).sort_values(kind="stable")
@@ -329,7 +592,7 @@ def _map(found: Frontier, axes: tuple[str, str], study: Study, taken: set[str]) 
         challenger=sweep.challenger,
         workload=sweep.workload,
         margin=sweep.margin,
-        passes=sweep.passes,
+        passes=sweep.passes if sweep.strategy == "grid" else 0,
     )
     label = label_of(found.key)
     sentence = _map_sentence(found, up, topic)
@@ -378,18 +641,15 @@ def _never(topic: Topic) -> str:
 
 def _planned(study: Study, axes: tuple[str, str]) -> pd.DataFrame:
     """Return every cell that the sweep asks for."""
-    across, up = (stored_values(study.sweep, name) for name in axes)
+    across, up = (asked_values(study.sweep, name) for name in axes)
     return pd.DataFrame(list(product(across, up)), columns=list(axes))
 
 
 def _unlike(study: Study) -> list[str]:
     """Return what tells apart steps that cost differently for the same work: machines and levers, and no sizes."""
-    return [name for name in study.group_by if name == MACHINE or not _is_size(name, study.sweep)]
+    return [name for name in study.group_by if name == MACHINE or not is_size(name, study.sweep)]
 
 
-def _is_size(name: str, sweep: Sweep) -> bool:
-    """Whether an axis is one of sizes, over which a map makes sense, and no lever."""
-    if any(isinstance(value, str | bool) for value in sweep.axes[name]) or len(sweep.axes[name]) < LEAST_ROWS:
-        return False
-    family = FAMILIES.get(sweep.workload)
-    return family is None or (name in family.parameters and name not in family.usual)
+def _is_mapped(name: str, sweep: Sweep) -> bool:
+    """Whether an axis is drawn as a map with the one that is solved for."""
+    return name == map_axis(sweep) if sweep.strategy == "adaptive" else is_size(name, sweep)

@@ -14,6 +14,7 @@ import pandas as pd
 from analysis.conclusion import Group, conclude
 from analysis.load import Study, load, stored_values
 from analysis.sentence import known
+from sweeps.axis import Span, values_of
 from sweeps.folder import Folder
 from sweeps.parameter import Value
 
@@ -52,7 +53,8 @@ def sizes_to_explain(place: Folder | Path | str) -> list[dict[str, Value]]:
 def _values_of(group: Group, study: Study) -> dict[str, Value] | None:
     """Return the group's values of the axes but the first; None where the sweep does not ask for them."""
     values: dict[str, Value] = {}
-    for name, asked in list(study.sweep.axes.items())[1:]:
+    for name, values_asked in list(study.sweep.axes.items())[1:]:
+        asked = values_of(values_asked)
         key = group.crossover[name] if name in study.group_by else None
         stored = stored_values(study.sweep, name)
         # A lever that is null means nothing there, so that any of its values asks the same.
@@ -69,7 +71,9 @@ def _sizes(group: Group, study: Study) -> list[Value]:
     finished = table[["baseline_s", "challenger_s"]].notna()
     both, one = finished.all(axis=1), finished.any(axis=1)
     usable = {float(size) for size in table.loc[both if both.any() else one, axis]}
-    asked = sorted((value for value in study.sweep.axes[axis] if float(value) in usable), key=float)
+    sizes = study.sweep.axes[axis]
+    every: list[Value] = [int(s) if sizes.whole else s for s in usable] if isinstance(sizes, Span) else sizes
+    asked = sorted((value for value in every if float(value) in usable), key=float)
     return [asked[place] for place in _places([float(size) for size in asked], group.crossover)]
 
 

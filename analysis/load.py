@@ -7,14 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analysis import recorded
+from analysis.recorded import ORIGIN
 from analysis.rounding import shown, times
 from analysis.unwaited import doubts_of, never_waited
+from sweeps.axis import Span, values_of
 from sweeps.definition import Sweep
 from sweeps.errors import StudyError, printable
 from sweeps.folder import Folder
@@ -87,8 +91,8 @@ class Study:
 
     @property
     def planned(self) -> int:
-        """How many trials the sweep plans, those of the ladder left out."""
-        return self.sweep.size
+        """How many trials the sweep plans, those of the ladder left out; of a search, those it had."""
+        return self.sweep.size if self.sweep.strategy == "grid" else len(self.answered)
 
     @property
     def answered(self) -> pd.DataFrame:
@@ -138,7 +142,8 @@ def load(place: Folder | Path | str) -> Study:
         .reset_index(drop=True)
     )
     final["rung"] = final["rung"].fillna(HEADLINE)
-    final["resolution_s"] = SHORTEST_BLOCK_S / final["steps_per_block"].astype("float64")
+    final[ORIGIN] = final[ORIGIN].fillna("").astype(object)
+    final = with_resolution(final)
     final[KIND] = kinds_of_machine(final)
     hosts = [target.name for target in sweep.targets if not target.needs_accelerator]
     whole = final[final["rung"] == HEADLINE]
@@ -151,7 +156,7 @@ def load(place: Folder | Path | str) -> Study:
         raise StudyError(f"{folder}: no trial of a whole step has been recorded yet; run the sweep first")
     unwaited = final[final["rung"] == UNWAITED].reset_index(drop=True)
     rungs = final[~final["rung"].isin([HEADLINE, UNWAITED])].reset_index(drop=True)
-    others = [name for name, values in sweep.axes.items() if name != sweep.axis and len(values) > 1]
+    others = [name for name, axis in sweep.axes.items() if name != sweep.axis and len(values_of(axis)) > 1]
     return Study(
         folder=folder,
         sweep=sweep,
@@ -161,8 +166,14 @@ def load(place: Folder | Path | str) -> Study:
         unwaited=unwaited,
         warnings=(*warnings, *_doubts(final, frame, sweep), *doubts_of(unwaited, frame, sweep)),
         group_by=(*others, MACHINE) if MACHINE in frame else tuple(others),
-        drift=SHORT_RUN_DRIFT if _lasted(frame) < SHORT_RUN else None,
+        # What is measured near a change is measured within minutes, however long the whole search took.
+        drift=SHORT_RUN_DRIFT if sweep.strategy == "adaptive" or _lasted(frame) < SHORT_RUN else None,
     )
+
+
+def with_resolution(rows: pd.DataFrame) -> pd.DataFrame:
+    """Add `resolution_s`, the seconds per step below which the clock of a row tells no time."""
+    return rows.assign(resolution_s=SHORTEST_BLOCK_S / rows["steps_per_block"].astype("float64"))
 
 
 def _without_controls(table: pa.Table) -> pa.Table:
@@ -183,7 +194,8 @@ def kinds_of_machine(frame: pd.DataFrame) -> pd.Series[str]:
     """Return, for each row, the kind of machine it ran on; null where the row does not say.
 
     A CPU trial cannot see the GPU of its own node, so the accelerator is taken from whichever trial on the
-    same machine has seen it. Versions of what measured belong to it where the rows come from several.
+    same machine has seen it. Versions of what measured belong to it where the rows come from several; rows that were
+    taken over from another study are compared with others whatever their versions, and the reader is told.
     """
     place = frame["host"].astype("string")
     gpu = frame["gpu_name"].astype("string")
@@ -192,9 +204,15 @@ def kinds_of_machine(frame: pd.DataFrame) -> pd.Series[str]:
     text = frame["cpu_model"].astype("string") + ", " + cores + " cores" + (", " + gpu.fillna(seen)).fillna("")
     for column, what in VERSIONS.items():
         versions = frame[column].astype("string")
-        if versions.nunique() > 1:
+        if _several(frame, column):
             text += (", " + what + " " + versions).fillna("")
     return text.astype(object).where(text.notna(), None)
+
+
+def _several(frame: pd.DataFrame, column: str) -> bool:
+    """Whether rows that were measured for one study have more than one value."""
+    origins = frame[ORIGIN].fillna("") if ORIGIN in frame else pd.Series("", index=frame.index)
+    return bool(frame[column].groupby(origins).nunique().gt(1).any())
 
 
 def _with_machine(frame: pd.DataFrame, sweep: Sweep) -> pd.DataFrame:
@@ -228,8 +246,9 @@ def _beside(rungs: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
 def _lasted(frame: pd.DataFrame) -> timedelta:
     if frame["started_at"].isna().all() or frame["finished_at"].isna().all():
         return timedelta(0)
-    lasted: timedelta = (frame["finished_at"].max() - frame["started_at"].min()).to_pytimedelta()
-    return lasted
+    spans = frame.groupby(ORIGIN)  # of rows that were taken over, their own
+    shortest = (spans["finished_at"].max() - spans["started_at"].min()).min()
+    return timedelta(0) if pd.isna(shortest) else shortest.to_pytimedelta()
 
 
 def _doubts(final: pd.DataFrame, frame: pd.DataFrame, sweep: Sweep) -> list[str]:
@@ -243,7 +262,7 @@ def _doubts(final: pd.DataFrame, frame: pd.DataFrame, sweep: Sweep) -> list[str]
     doubts = []
     for column, what in VERSIONS.items():
         counts = final[column].dropna().value_counts()
-        if len(counts) > 1:
+        if _several(final, column):
             shown = ", ".join(f"{value}: {count} trials" for value, count in counts.items())
             apart = "each is judged by itself" if MACHINE in frame else "they may not be comparable"
             doubts.append(f"the rows come from {len(counts)} versions of {what} ({shown}); {apart}")
@@ -253,18 +272,20 @@ def _doubts(final: pd.DataFrame, frame: pd.DataFrame, sweep: Sweep) -> list[str]
             f"the trials ran on {len(kinds)} kinds of machine ({'; '.join(sorted(kinds))}); "
             "each is judged by itself, and trials that say no machine are left out"
         )
-    elif frame["host"].nunique() > 1 and sweep.pairing == "by_target":
+    elif frame["host"].nunique() > 1 and sweep.pairing == "by_target" and not recorded.has_recorded(frame):
         doubts.append(
             "the two targets were not measured back to back on one machine (pairing: by_target), so differences "
             "between the machines are part of the answer"
         )
-    doubts += _apart(final[final["rung"].isin([HEADLINE, UNWAITED])], sweep)
-    doubts += _unsteady(frame, sweep)
+    doubts += recorded.doubts_of(final, VERSIONS)
+    if sweep.strategy != "largest":  # which compares no targets, and no times
+        doubts += _apart(final[final["rung"].isin([HEADLINE, UNWAITED])], sweep)
+        doubts += _unsteady(frame, sweep)
+        doubts += _unknown_losses(frame, sweep)
     doubts += _other_work(frame)
-    doubts += _unknown_losses(frame, sweep)
     unasked = ~final["target"].isin([target.name for target in sweep.targets])
     for name in sweep.axes:
-        unasked |= ~(final[name].isin(stored_values(sweep, name)) | final[name].isna())
+        unasked |= ~(_is_on_axis(final[name], sweep) | final[name].isna())
     for name, value in sweep.parameters.items():
         if name in final:  # whole numbers and others are one number
             kept = str(value).lower() if isinstance(value, bool) else value
@@ -274,9 +295,18 @@ def _doubts(final: pd.DataFrame, frame: pd.DataFrame, sweep: Sweep) -> list[str]
     return doubts
 
 
+def _is_on_axis(values: pd.Series[Any], sweep: Sweep) -> pd.Series[bool]:
+    axis = sweep.axes[str(values.name)]
+    return (
+        values.map(axis.holds).astype(bool)
+        if isinstance(axis, Span)
+        else values.isin(stored_values(sweep, str(values.name)))
+    )
+
+
 def stored_values(sweep: Sweep, axis: str) -> list[Value]:
-    """Return the values of an axis as rows hold them, in the order of the sweep."""
-    stored = [str(value).lower() if isinstance(value, bool) else value for value in sweep.axes[axis]]
+    """Return the values of an axis as rows hold them, in the order of the sweep; of a span, its two ends."""
+    stored = [str(value).lower() if isinstance(value, bool) else value for value in values_of(sweep.axes[axis])]
     if any(isinstance(value, str) for value in stored):  # then the whole column is text
         return [str(value) for value in stored]
     return list(stored)
@@ -296,7 +326,8 @@ def _apart(frame: pd.DataFrame, sweep: Sweep) -> list[str]:
     """Return a doubt where the trials of a pair did not follow one another, as they were to."""
     if sweep.pairing != "same_node":
         return []
-    timed = frame[frame["status"].eq("ok")].dropna(subset=["started_at", "finished_at"]).sort_values("started_at")
+    timed = frame[frame["status"].eq("ok") & frame[ORIGIN].eq("")]
+    timed = timed.dropna(subset=["started_at", "finished_at"]).sort_values("started_at")
     pause = timed["started_at"] - timed.groupby("pair_id")["finished_at"].shift()
     apart = timed.loc[pause > BACK_TO_BACK, "pair_id"].nunique()
     if not apart:

@@ -35,6 +35,7 @@ class Measure:
         alike: Of two that are equal: "train this model *equally fast*".
         does: What goes before `better` where it is not said what is trained: "gpu *is* faster".
         does_not: The same of somebody who is not.
+        of_training: Whether it is said what is trained, where that is known; else what is done is what stands here.
     """
 
     better: str
@@ -43,6 +44,7 @@ class Measure:
     alike: str
     does: str = "is"
     does_not: str = "is not"
+    of_training: bool = True
 
 
 TIME = Measure(better="faster", by="{} faster", never="is never {} faster", alike="equally fast")

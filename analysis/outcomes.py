@@ -20,7 +20,8 @@ NO_RATE = "rate of 0"
 NO_PRICE = "no price"
 NO_ENERGY = "energy not measured"
 NO_FIRST_STEP = "first step not recorded"
-NOTHING_TO_COMPARE = frozenset({NO_RATE, NO_PRICE, NO_ENERGY, NO_FIRST_STEP, UNUSABLE})
+NO_TRAINING = "no whole training"
+NOTHING_TO_COMPARE = frozenset({NO_RATE, NO_PRICE, NO_ENERGY, NO_FIRST_STEP, NO_TRAINING, UNUSABLE})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from analysis.verdict import TIE, Cause, Change, Conclusion, Stop, Verdict
 LISTED = 6  # sizes named in one sentence; further ones are counted
 LEAST_PAIRS = 3  # with fewer, repeat before adding sizes
 OCTAVE = math.log(2) * (1 - 1e-9)
+NARROWER = "for a narrower answer"
 
 
 def explain(evidence: Evidence, conclusion: Conclusion, question: Question) -> list[str]:
@@ -187,7 +188,7 @@ def _where_to_add(change: Change, evidence: Evidence, words: _Words) -> list[str
         return [f"{far}: {text}" if text else far]
     wide = above.position - below.position >= OCTAVE
     repeated = all(pairs[stop.size] >= LEAST_PAIRS for stop in inside if stop.measured)
-    return [f"for a narrower answer {text}"] if text and wide and repeated else []
+    return [f"{NARROWER} {text}"] if text and wide and repeated else []
 
 
 def _middles(inside: list[Stop], evidence: Evidence, question: Question) -> list[float]:

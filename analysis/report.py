@@ -22,17 +22,19 @@ from markupsafe import Markup
 
 from analysis.conclusion import Conclusion, Group, conclude
 from analysis.contents import gather
-from analysis.explain import TWIN
 from analysis.further import Map
 from analysis.load import Study, load
+from analysis.memory import Limits, found_in
+from analysis.whole_training import Curves
 from sweeps.errors import StudyError
 from sweeps.folder import Folder
+from sweeps.ladder import TWIN
 from sweeps.study import reason
 
 #: Charts beyond this total stay beside the report instead of inside it, so that it can still be mailed.
 INLINE_BYTES = 2_000_000
 #: Charts that this file writes, and so may take away.
-OURS = re.compile(r"(crossover|ladder|best|frontier).*\.(svg|png)")
+OURS = re.compile(r"(crossover|ladder|best|frontier|memory|losses).*\.(svg|png)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,14 +69,12 @@ def write(place: Folder | Path | str) -> Report:
     contents = gather(study, conclusion)
     charts: dict[str, dict[str, bytes]] = {}
     for group in conclusion.groups:
-        charts[_chart_name(group)] = _draw(group)
+        charts[_chart_name(group)] = _draw(group, searched=study.sweep.strategy == "adaptive")
         if not group.parts["part"].isin([TWIN]).all():
             charts[_ladder_name(group)] = _draw_ladder(group)
-    for block in contents.blocks:
+    for block in (*(block for section in contents.sections for block in section.blocks), *contents.blocks):
         if block.drawing is not None:
-            charts[_drawing_name(block.drawing)] = (
-                _draw(block.drawing) if isinstance(block.drawing, Group) else _draw_map(block.drawing)
-            )
+            charts[_drawing_name(block.drawing)] = _draw_block(block.drawing)
     inlined, spent = {}, 0
     for name, files in charts.items():
         spent += len(files["svg"])
@@ -99,7 +99,7 @@ def write(place: Folder | Path | str) -> Report:
     except OSError as error:
         raise StudyError(f"{folder}: the report cannot be written: {reason(error)}") from error
     return Report(
-        sentences=tuple(group.sentence for group in conclusion.groups),
+        sentences=contents.verdicts,
         crossovers=conclusion.crossovers,
         warnings=study.warnings,
         files=tuple(files),
@@ -111,6 +111,7 @@ def to_json(study: Study, conclusion: Conclusion) -> str:
     content = {
         "study": study.name,
         "crossovers": [plain(row) for row in conclusion.crossovers.to_dict("records")],
+        **({"fits": [plain(vars(fit)) for fit in fits]} if (fits := found_in(study)) else {}),
         "warnings": list(study.warnings),
     }
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -155,15 +156,29 @@ def _ladder_name(group: Group) -> str:
     return f"ladder-{group.slug}" if group.slug else "ladder"
 
 
-def _drawing_name(drawing: Group | Map) -> str:
+def _drawing_name(drawing: Group | Map | Limits | Curves) -> str:
+    if isinstance(drawing, Limits):
+        return f"memory-{drawing.slug}"
+    if isinstance(drawing, Curves):
+        return f"losses-{drawing.slug}" if drawing.slug else "losses"
     kind = "best" if isinstance(drawing, Group) else "frontier"
     return f"{kind}-{drawing.slug}" if drawing.slug else kind
 
 
-def _draw(group: Group) -> dict[str, bytes]:
+def _draw_block(drawing: Group | Map | Limits | Curves) -> dict[str, bytes]:
+    if isinstance(drawing, Limits):
+        return _draw_limits(drawing)
+    if isinstance(drawing, Curves):
+        return _draw_curves(drawing)
+    return _draw(drawing) if isinstance(drawing, Group) else _draw_map(drawing)
+
+
+def _draw(group: Group, *, searched: bool = False) -> dict[str, bytes]:
     from analysis.charts import crossover  # seaborn takes a second to import: only a report needs it
 
-    picture = crossover.gather(group.frame, group.sizes, group.crossover, group.topic, group.sentence)
+    picture = crossover.gather(
+        group.frame, group.sizes, group.crossover, group.topic, group.sentence, searched=searched
+    )
     return _rendered(lambda: crossover.draw(picture))
 
 
@@ -179,6 +194,20 @@ def _draw_map(asked: Map) -> dict[str, bytes]:
 
     picture = frontier.gather(asked.frontier, axes=asked.axes, topic=asked.topic, title=asked.title)
     return _rendered(lambda: frontier.draw(picture))
+
+
+def _draw_limits(asked: Limits) -> dict[str, bytes]:
+    from analysis.charts import memory
+
+    picture = memory.gather(asked.fits, axes=asked.axes, topic=asked.topic, title=asked.title)
+    return _rendered(lambda: memory.draw(picture))
+
+
+def _draw_curves(asked: Curves) -> dict[str, bytes]:
+    from analysis.charts import losses
+
+    picture = losses.gather(asked)
+    return _rendered(lambda: losses.draw(picture))
 
 
 def _rendered(draw: Callable[[], Any]) -> dict[str, bytes]:

@@ -24,7 +24,7 @@ import pandas as pd
 from analysis.outcomes import RESOLUTION_S, TICKS
 from analysis.question import Bools, Floats, Ints
 from analysis.rounding import shown
-from analysis.step_times import reduce_step_times
+from analysis.step_times import reduce_step_times, trainings_at_once
 from sweeps.ladder import HEADLINE
 
 #: What `chosen_by` says: by what a variant was found to be the fastest; empty where there was nothing to choose from.
@@ -209,7 +209,8 @@ def _number(rows: pd.DataFrame, keys: Sequence[str], variant: Ints) -> _Ways:
     runners, runner = np.unique(place * (variant.max() + 1) + variant, return_inverse=True)
     ok = rows["status"].eq("ok").to_numpy(dtype=bool, na_value=False)
     times = reduce_step_times(rows["step_times_s"].to_numpy(dtype=object), ok)
-    deadline_s, named = _numbers(rows, "deadline_s"), _named_passes(rows)
+    at_once = trainings_at_once(rows)
+    deadline_s, named = _numbers(rows, "deadline_s") / at_once, _named_passes(rows)
     passed = named
     if (named < 0).any():
         order = np.lexsort([deadline_s, times.checksum, times.median_s, runner])
@@ -229,7 +230,7 @@ def _number(rows: pd.DataFrame, keys: Sequence[str], variant: Ints) -> _Ways:
         loose=np.bincount(place, weights=named >= 0) == 0,
         usable=~untimed,
         clean=~disturbed.to_numpy(dtype=bool, na_value=False),
-        value=np.log(np.fmax(np.fmax(times.median_s, shortest_s), np.finfo(np.float64).tiny)),
+        value=np.log(np.fmax(np.fmax(times.median_s, shortest_s) / at_once, np.finfo(np.float64).tiny)),
         failure=np.where(status.isin(NOT_TRIED), 2, np.where(status.isin(["timeout"]), 1, 0)),
         deadline_s=deadline_s,
     )

@@ -100,6 +100,13 @@ def seconds(time_s: float) -> str:
     return f"{shown:.0f} {unit}" if abs(shown) >= 99.95 else f"{shown:#.3g} {unit}"
 
 
+def lasting(time_s: float) -> str:
+    """Return how long something took, for people: "41.2 s", "12 min", "3.4 h"."""
+    if not time_s >= 100:
+        return seconds(time_s)
+    return f"{time_s / 60:.2g} min" if time_s < 5970 else f"{time_s / 3600:.3g} h"
+
+
 def times(factor: float, toward: int = 0) -> str:
     """Return how many times one number is the other, `toward` as in `Scale.show`: "1.04x", "23.1x", "140x"."""
     digits = 2 if factor < 2 else 1 if factor < 100 else 0

@@ -21,7 +21,7 @@ from analysis.bands import Crossings, find_crossings
 from analysis.conclusion import Group, conclude
 from analysis.load import MACHINE, Study, kinds_of_machine
 from analysis.predict import fixed_values
-from analysis.sentence import WINNERS, Topic
+from analysis.sentence import WINNERS, Topic, known
 from sweeps.errors import StudyError
 from sweeps.own import short_name
 
@@ -102,7 +102,7 @@ def stretches(group: Group) -> list[Stretch]:
     states = [str(state) for state in sizes["state"]]
     doubtful = group.crossover["verdict"] == "undetermined" and set(WINNERS) <= set(states)
     found: list[Stretch] = []
-    for part in _parts(sizes, topic):
+    for part in _with_intervals(list(_parts(sizes, topic)), group):
         sure = part.sure and not doubtful
         if part.start == part.end and not sure and len(sizes) > 1:
             continue  # a size that is no more certain than what surrounds it
@@ -111,6 +111,34 @@ def stretches(group: Group) -> list[Stretch]:
         else:
             found.append(Stretch(start=part.start, end=part.end, use=part.use, sure=sure))
     return found
+
+
+def _with_intervals(parts: list[Stretch], group: Group) -> list[Stretch]:
+    """Cut the bracket of each change where its interval ends, which an adaptive sweep knows better than its bands.
+
+    Both sizes of a bracket are decided, so that the parts outside it stay as they are.
+    """
+    rivals = group.topic.baseline, group.topic.challenger
+    row = group.crossover
+    turns = {"crosses": [row], "several": list(row["changes"])}.get(str(row["verdict"]), [])
+    for turn in turns:
+        low, zero, high = (known(turn, name) for name in ("low", "estimate", "high"))
+        start, end = known(turn, "bracket_low"), known(turn, "bracket_high")
+        if low is None or zero is None or high is None or start is None or end is None:
+            continue
+        below, above = rivals if turn["direction"] == "challenger_above" else rivals[::-1]
+        inside = [
+            Stretch(start=start, end=low, use=below, sure=True),
+            Stretch(start=low, end=zero, use=below, sure=False),
+            Stretch(start=zero, end=high, use=above, sure=False),
+            Stretch(start=high, end=end, use=above, sure=True),
+        ]
+        parts = [
+            *(part for part in parts if part.end <= start),
+            *(part for part in inside if part.start < part.end),
+            *(part for part in parts if part.start >= end),
+        ]
+    return parts
 
 
 def _parts(sizes: pd.DataFrame, topic: Topic) -> Iterator[Stretch]:

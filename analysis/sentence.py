@@ -39,7 +39,7 @@ class Topic:
         challenger: Name of the target that may beat it.
         workload: Family, or the user's own `FILE.py:factory`; empty for times of any work that somebody else measured.
         margin: Fraction; 0.1 asks from where the challenger is at least 10 % faster.
-        passes: Replicates that were planned.
+        passes: Replicates that were planned; 0 where a search decides how many there are.
         absences: By target, why none of its trials finished.
         invalid: Those of these targets whose trials ran, and did not do what was asked.
         measure: What is compared: time, money, or energy.
@@ -66,18 +66,25 @@ class Topic:
         return f"this {name} model" if name.isidentifier() else f"this workload ({name})"
 
     @property
+    def names_training(self) -> bool:
+        """Whether sentences say what is trained."""
+        return bool(self.workload) and self.measure.of_training
+
+    @property
     def does(self) -> str:
         """What goes before "faster": "trains this mlp model", or of any work "is"."""
-        return f"trains {self.trained}" if self.workload else self.measure.does
+        return f"trains {self.trained}" if self.names_training else self.measure.does
 
     @property
     def does_not(self) -> str:
         """What goes before "faster" of somebody who is not."""
-        return f"does not train {self.trained}" if self.workload else self.measure.does_not
+        return f"does not train {self.trained}" if self.names_training else self.measure.does_not
 
     @property
     def more(self) -> str:
         """What to measure for a clearer answer."""
+        if self.workload and not self.passes:
+            return "a larger max_pairs or a grid with more passes"
         return f"more passes (--set passes={max(2 * self.passes, ADVISED_PASSES)})" if self.workload else "more repeats"
 
     @property
@@ -214,12 +221,12 @@ class _Told:
                 f"{self.chal} {self.topic.does} {self._by(self.topic.measure.by)} than {self.base}, "
                 f"give or take 5 %, {self._range()}, so there is no size from which it is at least that."
             )
-        do = f"train {self.topic.trained}" if self.topic.workload else "are"
+        do = f"train {self.topic.trained}" if self.topic.names_training else "are"
         return f"{self.base} and {self.chal} {do} {self.topic.measure.alike}, within 5 %, {self._range()}."
 
     def always_baseline(self) -> str:
         if self.topic.margin > 0:
-            at = f"at training {self.topic.trained} " if self.topic.workload else ""
+            at = f"at training {self.topic.trained} " if self.topic.names_training else ""
             return (
                 f"{self.chal} {self._by(self.topic.measure.never)} than {self.base} "
                 f"{at}{self._range()}{self._doubts()}."

@@ -109,6 +109,52 @@ def shift_words(found: Shift, *, axis: str, first: str, second: str) -> str:
     return f"With {second}, the crossover in {axis} is {_size(found, found.factor)} {way} than with {first} ({span})."
 
 
+def moved_words(found: Shift, cause: str) -> str:
+    """Say how far the second crossing lies from the first as the effect of something.
+
+    Args:
+        found: The shift.
+        cause: What has it, with a verb: "the branches move".
+
+    Returns:
+        A clause such as "the branches move it up by a factor of 4.0 (95 % interval 2.9 to 5.5)"; that no difference is
+        seen where that holds none.
+    """
+    if not found.clear:
+        if math.isnan(found.low) or math.isnan(found.high):
+            return f"whether {cause} it cannot be told, since an interval is open"
+        span = f"{_size(found, found.low, 1)} lower to {_size(found, found.high, 1)} higher"
+        return f"no difference is seen (95 % interval {span})"
+    up = found.low > found.none
+    near, far = (found.low, found.high) if up else (found.high, found.low)
+    most = "an open end" if math.isnan(far) else _plain(found, far, 1)
+    span = f"95 % interval {_plain(found, near, -1)} to {most}"
+    by = "" if math.isnan(found.factor) else f" by {_factor(found)}{_plain(found, found.factor)}"
+    return f"{cause} it {'up' if up else 'down'}{by} ({span})"
+
+
+def least_words(first: float, second: float, *, base: float | None = None) -> str:
+    """Say how far a crossing moves at least: "up by a factor of 25 or more".
+
+    Args:
+        first: Where it can be nearest to the second: an end of its interval, or of the range that it lies beyond.
+        second: Where that can be nearest to the first, which is another place.
+        base: The base of an axis of exponents; None for one of sizes.
+    """
+    up = second > first
+    by = second - first if base is not None else second / first
+    bound = Shift(factor=by, low=by, high=by, exponent=base is not None)
+    return f"{'up' if up else 'down'} by {_factor(bound)}{_plain(bound, by, -1)} or more"
+
+
+def _factor(found: Shift) -> str:
+    return "" if found.exponent else "a factor of "
+
+
+def _plain(found: Shift, value: float, toward: int = 0) -> str:
+    return _size(found, value, toward).removesuffix("x")
+
+
 def _positions(row: Mapping[str, Any], *, exponent: bool) -> tuple[float, float, float]:
     """Where a crossing and the ends of its interval lie on the axis, on which differences are taken; NaN where open."""
     ends = [known(row, name) for name in ("estimate", "low", "high")]

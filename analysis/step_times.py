@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from analysis.question import Bools, Floats, Ints
 
@@ -31,6 +32,21 @@ class StepTimes:
     median_s: Floats
     spread: Floats
     checksum: Floats
+
+
+def trainings_at_once(frame: pd.DataFrame) -> Floats:
+    """Return how many trainings each row ran side by side: its times are those of one of them.
+
+    In the time of one step the node does one of each. So what is compared between targets, time, money or energy, is
+    divided by this number, and only there: rows stay as they were measured.
+
+    Args:
+        frame: Rows; 1 where they do not say.
+    """
+    if "side_by_side" not in frame.columns:
+        return np.ones(len(frame))
+    counts = pd.to_numeric(frame["side_by_side"], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.asarray(np.where(counts >= 1, counts, 1.0))
 
 
 def reduce_step_times(lists: npt.NDArray[np.object_], wanted: Bools) -> StepTimes:

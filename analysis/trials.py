@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.question import Bools, Floats, Ints, Question, sizes_of
-from analysis.step_times import reduce_step_times
+from analysis.step_times import reduce_step_times, trainings_at_once
 
 UNUSABLE = "unusable times"  # status ok, but times that are missing, negative or not finite
 
@@ -49,12 +49,13 @@ class Trials:
         side: 0 baseline, 1 challenger.
         passed: Number of the pass, -1 where unknown.
         status: Final status, or `UNUSABLE`.
-        median_s: Typical seconds per step; NaN where the trial has no usable time.
+        median_s: Typical seconds per step, where several trainings ran side by side divided by their number; NaN where
+            the trial has no usable time.
         spread: Variance of the log of that median, as seen inside the process; NaN where unknown.
         resolution_s: Below this the trial's clock tells no time, 0 where only a zero is none; NaN where it is ours.
         contended: Whether something else used the machine.
-        deadline_s: Limit of the trial, NaN where unknown.
-        elapsed_s: Whole-trial seconds, NaN where unknown.
+        deadline_s: Limit of the trial, likewise divided; NaN where unknown.
+        elapsed_s: Whole-trial seconds, likewise divided; NaN where unknown.
         merged: Whether the value is the mean of several different trials.
         retried: Number of failures that this success followed, in the same pass.
     """
@@ -154,6 +155,7 @@ def _final_trials(frame: pd.DataFrame, point: Ints, side: Ints, passed: Ints) ->
     ok = _equals(frame, "status", "ok")
     times = reduce_step_times(frame["step_times_s"].to_numpy(dtype=object), ok)
     usable = ~np.isnan(times.median_s)
+    at_once = trainings_at_once(frame)
     status = frame["status"].astype(object).where(frame["status"].notna(), "unknown").to_numpy(dtype=object)
     rows = pd.DataFrame(
         {
@@ -163,13 +165,13 @@ def _final_trials(frame: pd.DataFrame, point: Ints, side: Ints, passed: Ints) ->
             "status": np.where(ok & ~usable, UNUSABLE, status),
             "usable": usable,
             "steps": times.steps,
-            "median": times.median_s,
+            "median": times.median_s / at_once,
             "spread": times.spread,
             "checksum": times.checksum,
-            "resolution": _numbers(frame, "resolution_s"),
+            "resolution": _numbers(frame, "resolution_s") / at_once,
             "contended": _equals(frame, "interference", "contended") if "interference" in frame.columns else False,
-            "deadline": _numbers(frame, "deadline_s"),
-            "elapsed": _elapsed(frame),
+            "deadline": _numbers(frame, "deadline_s") / at_once,
+            "elapsed": _elapsed(frame) / at_once,
             "merged": False,
             "retried": 0,
         }

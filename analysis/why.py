@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 from analysis.costs import work_of
-from analysis.explain import PARTS, REMAINS, TWIN
+from analysis.explain import PARTS, REMAINS
 from analysis.rounding import listed, share, shown, times
-from sweeps.ladder import HEADLINE
+from sweeps.ladder import HEADLINE, TWIN
 
 #: Below this no part is called the one that binds.
 MOST_OF_IT = 0.5

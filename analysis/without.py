@@ -1,6 +1,7 @@
 """Where the crossover would be with a cause taken away: measured, by taking a rung of the ladder for the whole step.
 
 The ladder takes one thing after another away, and so does this: what is said without copying is without loading too.
+The twin stands apart: it is a whole step again, of the family that does the same arithmetic more simply.
 Nothing is promised: a training that is rewritten to load or copy less may still pay for something in its place.
 """
 
@@ -19,9 +20,10 @@ from analysis.question import ask
 from analysis.ratios import LEAST_SPARE
 from analysis.rounding import listed
 from analysis.sentence import Topic, verdict_sentence
-from analysis.shift import shift, shift_words
+from analysis.shift import Shift, shift, shift_words
 from analysis.summary import summarise
-from sweeps.ladder import HEADLINE
+from analysis.twin import Side, twin_sentence
+from sweeps.ladder import HEADLINE, TWIN
 
 #: A crossover needs sizes to lie between.
 LEAST_SIZES = 2
@@ -45,6 +47,7 @@ def without(
     axis: str | tuple[str, float],
     baseline: str,
     challenger: str,
+    workload: str = "",
     group_by: Sequence[str] = (),
     margin: float = 0.0,
     drift: float | None = None,
@@ -61,16 +64,18 @@ def without(
         axis: Column of sizes, or `(column, base)` where it holds exponents.
         baseline: Target that is compared against.
         challenger: Target that is to overtake it.
+        workload: The family; it says what its twin lacks.
         group_by: Columns that split the rows into groups.
         margin: Fraction of the baseline's time that the challenger must save.
         drift: Allowance for slow drift on a log ratio, as `analysis.crossovers` takes it.
 
     Returns:
         One row a group and cause, in the order of the ladder: the columns of `group_by`; `without` (loader, transfer,
-        sync, launch; each with those before it); the columns of `analysis.crossovers` for what is left of the steps;
-        `factor` with its 95 % interval `factor_low` to `factor_high`, the crossing of what is left divided by that of
-        the whole step over the same sizes (below 1 it is lower; on an axis of exponents their difference; NaN where
-        not both cross the same way, or where an end is open); `sentence`. Without a ladder no row.
+        sync, launch, each with those before it; twin, also where it has too few sizes); the columns of
+        `analysis.crossovers` for what is left of the steps; `factor` with its 95 % interval `factor_low` to
+        `factor_high`, the crossing of what is left divided by that of the whole step over the same sizes (below 1 it is
+        lower; on an axis of exponents their difference; NaN where not both cross the same way, or where an end is
+        open); `sentence`. Without a ladder no row.
 
     Raises:
         ValueError: A column is missing, the axis is not numeric, or a number is out of range.
@@ -99,26 +104,38 @@ def without(
     topic = Topic(axis=column, baseline=baseline, challenger=challenger, margin=margin)
     told = []
     for case, (one, gone, fewer) in enumerate(compared):
-        step = "the whole step over the sizes that were taken apart" if fewer else "the whole step"
         whole, left = verdicts[case, WHOLE], verdicts[case, LEFT]
         whole_sizes, left_sizes = sizes[case, WHOLE], sizes[case, LEFT]
-        if left_sizes["state"].ne("unknown").sum() < LEAST_SIZES:
+        too_few = left_sizes["state"].ne("unknown").sum() < LEAST_SIZES
+        if too_few and gone != [TWIN]:
             continue
-        found = shift(whole, left, base=base)
-        told_left, told_whole = verdict_sentence(left, left_sizes, topic), verdict_sentence(whole, whole_sizes, topic)
-        said = [f"{_where(gone)}: {told_left}"]
-        if found is not None:
-            said.append(shift_words(found, axis=column, first=step, second="what is left"))
-        elif told_left == told_whole:
-            said.append(f"So it is with {step}.")
+        found = None if too_few else shift(whole, left, base=base)
+        before = Side(row=whole, sizes=whole_sizes, told=verdict_sentence(whole, whole_sizes, topic))
+        after = Side(row=left, sizes=left_sizes, told=verdict_sentence(left, left_sizes, topic))
+        if gone == [TWIN]:
+            said = [twin_sentence(before, after, topic, workload=workload, base=base, fewer=fewer)]
         else:
-            said.append(f"{step[0].upper()}{step[1:]}: {told_whole}")
-        said += _doubts(left_sizes, whole_sizes)
+            said = _sentences(before, after, gone, found, column, fewer=fewer)
+        said += [] if too_few else _doubts(left_sizes, whole_sizes)
         ends = (np.nan,) * 3 if found is None else (found.factor, found.low, found.high)
         factor = dict(zip(("factor", "factor_low", "factor_high"), ends, strict=True))
         key = {name: one[name].iloc[0] for name in keys} | {"without": gone[-1]}
         told.append(left | key | factor | {"sentence": " ".join(said)})
     return pd.DataFrame(told, columns=columns)
+
+
+def _sentences(
+    whole: Side, left: Side, gone: Sequence[str], found: Shift | None, axis: str, *, fewer: bool
+) -> list[str]:
+    """Say the verdict on what is left of the steps, and how it stands to that on the whole ones."""
+    step = "the whole step over the sizes that were taken apart" if fewer else "the whole step"
+    if found is not None:
+        compared = shift_words(found, axis=axis, first=step, second="what is left")
+    elif left.told == whole.told:
+        compared = f"So it is with {step}."
+    else:
+        compared = f"{step[0].upper()}{step[1:]}: {whole.told}"
+    return [f"{_where(gone)}: {left.told}", compared]
 
 
 def _compared(
@@ -142,17 +159,26 @@ def _compared(
             for name, down in ladders.items():
                 rung = ([HEADLINE] + [rung for part, _, rung in down if part in gone])[-1]
                 left |= (own["target"] == name) & (own["rung"] == rung)
-            has = [set(own.loc[left & (own["target"] == name), axis]) for name in targets]
-            here = own[axis].isin(has[0] & has[1])
-            both = [
-                own[here & which].assign(**{STEP: step})
-                for which, step in ((own["rung"] == HEADLINE, WHOLE), (left, LEFT))
-            ]
-            if any(one.empty for one in both):
-                continue
-            whole = own[~here & own["rung"].eq(HEADLINE) & own["status"].eq("ok")]
-            fewer = bool(whole.groupby(axis)["target"].nunique().eq(len(targets)).any())
-            yield pd.concat(both, ignore_index=True).drop(columns="rung"), list(gone), fewer
+            if (found := _with_whole(own, left, axis, targets)) is not None:
+                yield found[0], list(gone), found[1]
+        if (found := _with_whole(own, own["rung"] == TWIN, axis, targets)) is not None:
+            yield found[0], [TWIN], found[1]
+
+
+def _with_whole(
+    own: pd.DataFrame, left: pd.Series[bool], axis: str, targets: Sequence[str]
+) -> tuple[pd.DataFrame, bool] | None:
+    """Return trials of what is left with those of the whole step at the same sizes, and whether it has more sizes."""
+    has = [set(own.loc[left & (own["target"] == name), axis]) for name in targets]
+    here = own[axis].isin(has[0] & has[1])
+    both = [
+        own[here & which].assign(**{STEP: step}) for which, step in ((own["rung"] == HEADLINE, WHOLE), (left, LEFT))
+    ]
+    if any(one.empty for one in both):
+        return None
+    whole = own[~here & own["rung"].eq(HEADLINE) & own["status"].eq("ok")]
+    fewer = bool(whole.groupby(axis)["target"].nunique().eq(len(targets)).any())
+    return pd.concat(both, ignore_index=True).drop(columns="rung"), fewer
 
 
 def _check(rows: pd.DataFrame, **asked: Any) -> None:

@@ -14,8 +14,6 @@ import weakref
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-import psutil
-
 from sweeps.errors import StudyError
 from sweeps.folder import Folder
 
@@ -75,6 +73,8 @@ class Claim:
             process, host, _, seen = text.splitlines()
         except (FileNotFoundError, ValueError):
             return
+        import psutil
+
         if host == socket.gethostname() and not psutil.pid_exists(int(process)):
             return
         if datetime.now(UTC) - datetime.fromisoformat(seen) < GONE_AFTER:

@@ -12,24 +12,30 @@ import socket
 from pathlib import Path
 from typing import Any
 
-import cpuinfo
-import psutil
-
 ROOT = Path(__file__).resolve().parent.parent
 #: Which control groups this process is in, and where these show their limits.
 MEMBERSHIP = Path("/proc/self/cgroup")
 CGROUPS = Path("/sys/fs/cgroup")
+CPUS = Path("/proc/cpuinfo")
+#: Why a column of `machine` is None. An ordinary installation has these packages; runner.check does without.
+UNKNOWN = {
+    "cpu_model": "the package py-cpuinfo is not installed, and the kernel does not tell",
+    "cores_physical": "the package psutil is not installed",
+}
 
 
 @functools.cache
 def machine() -> dict[str, Any]:
-    """Return the columns of a record that describe this machine and its software. Takes a second, once."""
+    """Return the columns of a record that describe this machine and its software. Takes a second, once.
+
+    One that is None has its reason in `UNKNOWN`.
+    """
     return {
         "host": socket.gethostname(),
-        "cpu_model": cpuinfo.get_cpu_info().get("brand_raw"),
-        "cores_logical": psutil.cpu_count(logical=True),
-        "cores_physical": psutil.cpu_count(logical=False),
-        "memory_bytes": psutil.virtual_memory().total,
+        "cpu_model": _cpu_model(),
+        "cores_logical": os.cpu_count(),
+        "cores_physical": _physical_cores(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "torch": importlib.metadata.version("torch"),
         "python": platform.python_version(),
         "os": platform.platform(),
@@ -61,10 +67,29 @@ def code_version(own_source: str | None) -> str:
     return digest.hexdigest()[:12]
 
 
+def _cpu_model() -> str | None:
+    try:
+        import cpuinfo
+
+        told: str | None = cpuinfo.get_cpu_info().get("brand_raw")
+    except ModuleNotFoundError:
+        lines = CPUS.read_text().splitlines() if CPUS.is_file() else []
+        told = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
+    return told
+
+
+def _physical_cores() -> int | None:
+    try:
+        import psutil
+    except ModuleNotFoundError:
+        return None
+    return psutil.cpu_count(logical=False)
+
+
 def _allowed_cores() -> int:
     """Physical cores among the CPUs that the affinity of this process allows."""
     if not hasattr(os, "sched_getaffinity"):
-        return psutil.cpu_count(logical=False) or os.cpu_count() or 1
+        return _physical_cores() or os.cpu_count() or 1
     cores = set()
     for cpu in os.sched_getaffinity(0):
         siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
-from sweeps.target import Target
 from sweeps.trial import Trial
+from sweeps.way import Way
 
 #: The label under which a node has Ray's name of its accelerator.
 ACCELERATOR_TYPE = "accelerator_type"
@@ -34,7 +34,7 @@ class Need:
     off_accelerators: bool = False
 
     @classmethod
-    def of(cls, targets: Iterable[Target], *, by_target: bool) -> Self:
+    def of(cls, targets: Iterable[Way], *, by_target: bool) -> Self:
         """Return what trials of these targets need together."""
         targets = list(targets)
         accelerator = any(target.needs_accelerator for target in targets)
@@ -89,7 +89,7 @@ class Node:
             and all(self.labels.get(label) == value for label, value in need.where)
         )
 
-    def serves(self, target: Target) -> bool:
+    def serves(self, target: Way) -> bool:
         """Whether a trial of the target can be sent here."""
         return self.has(Need.of([target], by_target=False))
 

@@ -39,6 +39,18 @@ def is_in_mode(mode: str, workload: Any) -> bool:
     return mode != "cudagraph" or workload.train.is_recorded
 
 
+def seconds_of_mode(mode: str, workload: Any) -> float | None:
+    """Return what getting into the mode has taken so far, beyond the preparation; None for eager, or if unknown.
+
+    Of `compile` it is the time that torch itself counts for making code of forward and backward: exact, where the
+    first step less a usual one would also hold what any first step pays. Code that torch finds on disk, where it keeps
+    what it has once made, takes less. Of `cudagraph` it is the steps before the recording and the recording.
+    """
+    if mode == "compile":
+        return compiler.seconds()
+    return float(workload.train.seconds) if mode == "cudagraph" else None
+
+
 def _compile(workload: Any, device: torch.device, threads: int) -> None:
     if not isinstance(getattr(workload, "model", None), torch.nn.Module):
         raise DeviceUnavailable("mode compile needs a workload with a `model`, and this one has none")

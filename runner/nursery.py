@@ -156,15 +156,21 @@ def _ends_within(child: int, seconds: float) -> bool:
 
 def _is_seen_to_end(child: int, seconds: float) -> bool:
     """Do what `_ends_within` does, by looking again and again."""
-    import psutil
-
-    process = psutil.Process(child)
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        if process.status() == psutil.STATUS_ZOMBIE:
+        if _has_ended(child):
             return True
         time.sleep(0.01)
     return False
+
+
+def _has_ended(child: int) -> bool:
+    """Whether a child has ended; it is not collected."""
+    if hasattr(os, "waitid"):
+        return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    import psutil  # macOS before Python 3.13
+
+    return psutil.Process(child).status() == psutil.STATUS_ZOMBIE
 
 
 def _end_orphans() -> None:

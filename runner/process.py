@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from runner.devices.host_memory import killed_for_memory
-from runner.environment import ROOT, machine
+from runner.environment import ROOT, UNKNOWN, machine
 from runner.nursery import PYTHON
 from runner.timing import now_ns
 from sweeps.trial import Trial
@@ -33,6 +33,8 @@ PREPARE_S = 300.0
 TIDY_UP_S = 5.0
 #: Read by OpenMP and MKL when they load; `ray up` exports OMP_NUM_THREADS=1 to whole clusters.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "MKL_NUM_THREADS")
+#: What a C++ library prints that ends the process when it is refused memory.
+REFUSED = "std::bad_alloc"
 #: What idle threads do, of whichever OpenMP; read when it loads, so a nursery has one policy for all its children.
 WAIT_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 
@@ -77,6 +79,11 @@ class Nursery:
         )
         os.close(requests)
         os.close(answers)
+
+    @property
+    def process_id(self) -> int:
+        """Its number."""
+        return self._process.pid
 
     def run(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Have a child run one trial.
@@ -146,6 +153,8 @@ def request_of(trial: Trial, source: str | None) -> dict[str, Any]:
         "rung": trial.rung,
         "seed": trial.seed,
         "deadline_s": trial.deadline_s,
+        "most_steps": trial.most_steps,
+        "for_memory": trial.for_memory,
     }
 
 
@@ -207,7 +216,7 @@ def answer_of(
     asked = {"declared_cpus": declared_cpus, "environment": dict(environment or {}), "asked_ns": now_ns()}
     report = nursery.run({**request, **asked})
     has_run_out = report["signal"] == signal.SIGKILL and killed_for_memory() > killed
-    return {
+    found = {
         "started_at": started,
         "finished_at": datetime.now(UTC).isoformat(),
         "device": request["target"]["device"],
@@ -215,6 +224,14 @@ def answer_of(
         **who,
         **_columns(report, request["deadline_s"], has_run_out=has_run_out),
     }
+    unknown = {name: why for name, why in UNKNOWN.items() if who[name] is None}
+    found["null_reasons"] = unknown | found.get("null_reasons", {})
+    return found
+
+
+def nurseries() -> list[int]:
+    """Return the process numbers of the nurseries of this process."""
+    return [nursery.process_id for nursery in _nurseries.values()]
 
 
 def close() -> None:
@@ -244,6 +261,9 @@ def _columns(report: Mapping[str, Any], deadline_s: float, *, has_run_out: bool)
             f"out; the process held {report['peak_memory_bytes'] / 1e9:.1f} GB"
         )
         return {**used, "status": "oom", "error_type": "SIGKILL", "error_message": message}
+    if REFUSED in report["output"]:
+        message = f"the trial's process ended, for it was refused memory: {report['output'].strip()}"
+        return {**used, "status": "oom", "error_type": "bad_alloc", "error_message": message}
     name = _signal_name(report["signal"]) if report["signal"] else f"exit code {report['exit']}"
     message = f"the trial's process ended by {name} without an answer"
     if report["signal"] == signal.SIGKILL:

@@ -72,17 +72,19 @@ class _Lines(logging.Formatter):
 class Progress:
     """Follows one run. Use it as a context manager around `run.run`."""
 
-    def __init__(self, console: Console, log: Path, *, total: int) -> None:
+    def __init__(self, console: Console, log: Path, *, total: int, searches: bool = False) -> None:
         """Begin to follow.
 
         Args:
             console: Where people look.
             log: Text file that lines are added to.
             total: Trials to run.
+            searches: Whether the sweep looks for its own sizes, so that `total` is only what it can come to at most.
         """
         self._console = console
         self._is_watched = console.is_terminal and not console.is_dumb_terminal and _has_width(console)
         self._total, self._done = total, 0
+        self._searches, self._state = searches, ""
         self._failures: Counter[str] = Counter()
         self._told: set[str] = set()
         self._begun: dict[str, tuple[str, str]] = {}  # by trial: its label, and where it was begun last
@@ -93,12 +95,12 @@ class Progress:
         self._sum_up_next = time.monotonic() + SUM_UP_EVERY_S
         self._bar = Bar(
             *([BarColumn(bar_width=24)] if console.width >= LEAST_FOR_A_BAR else []),
-            MofNCompleteColumn(),
+            TextColumn("{task.completed} of at most {task.fields[most]}") if searches else MofNCompleteColumn(),
             TextColumn("{task.fields[failures]}"),
             *([TimeElapsedColumn()] if console.width >= LEAST_FOR_A_BAR else []),
             TextColumn("{task.fields[left]}"),
         )
-        self._task = self._bar.add_task("trials", total=total, failures="", left="")
+        self._task = self._bar.add_task("trials", total=None if searches else total, most=total, failures="", left="")
         self._live = Live(get_renderable=self._render, console=console, refresh_per_second=4)
         self._log = logging.Logger("sweep")  # noqa: LOG001  (not in the registry: one a run, and no root handlers)
         handler = _Log(log, encoding="utf-8")
@@ -135,6 +137,18 @@ class Progress:
         """These trials are to be run."""
         for trial in trials:
             self._outlook.plan(trial)
+
+    def looked_further(self, state: str, reasons: Sequence[str]) -> None:
+        """A search has said what it knows, and why the pairs that come next are worth measuring."""
+        for reason in reasons:
+            self._log.info(f"next {reason}")
+        if state == self._state:
+            return
+        self._state = state
+        if self._is_watched:
+            self._log.info(state)
+        else:
+            self.say(state)
 
     def started(self, trial: Trial, node: Node) -> None:
         """A trial begins on a node."""
@@ -183,12 +197,19 @@ class Progress:
                 if self._is_new(record):
                     self._show_fault(record.status, f"{told}: {first_line(record.error_message)}")
         if records:
-            left_s = self._outlook.left_s()
+            left_s = None if self._searches else self._outlook.left_s()
             self._end = None if left_s is None else time.monotonic() + left_s
         if time.monotonic() >= self._sum_up_next:
             self._sum_up_next = time.monotonic() + SUM_UP_EVERY_S
             failures, left = self._failures_in_words(), self._left_in_words()
-            parts = [f"{self._done} of {self._total} trials", failures, left, f"by node: {self._by_node()}"]
+            most = "at most " if self._searches else ""
+            parts = [
+                f"{self._done} of {most}{self._total} trials",
+                self._state,
+                failures,
+                left,
+                f"by node: {self._by_node()}",
+            ]
             self._log.info("; ".join(part for part in parts if part))
 
     def _end_of(self, record: Record) -> str:
@@ -225,12 +246,14 @@ class Progress:
         """Return what a terminal shows at this moment: the bar, and a line a node."""
         self._bar.update(
             self._task,
-            total=self._total,
+            total=None if self._searches else self._total,
+            most=self._total,
             completed=self._done,
             failures=f"[bold]{self._failures_in_words()}[/]" if self._failures else "",
             left=self._left_in_words(),
         )
-        lines = [f"{self._name(place)} ({place.done} done): {place.now}" for place in list(self._places.values())]
+        lines = [self._state] if self._state else []
+        lines += [f"{self._name(place)} ({place.done} done): {place.now}" for place in list(self._places.values())]
         return Group(self._bar, Text("\n".join(lines), overflow="ellipsis", no_wrap=True))
 
     def _failures_in_words(self) -> str:

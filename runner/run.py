@@ -7,23 +7,28 @@ has one job at a time and one trial of it at a time.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runner.ceilings import Ceilings
 from runner.common_fault import CommonFault
 from runner.executor import HELD, Answer, Executor, Need, Node
+from runner.listener import Listener
 from runner.parity import difference, losses_of
-from runner.progress import Progress
 from runner.store import Store
+from sweeps.ladder import COLD
 from sweeps.own import short_name
 from sweeps.record import COLUMNS, DONE, Record
 from sweeps.trial import Trial
+
+if TYPE_CHECKING:
+    from runner.search import Search
 
 #: How long to wait for an answer before looking for new nodes and writing what is due. An answer ends the wait; a
 #: shorter tick would only take time from trials that run on the driver's machine.
@@ -48,6 +53,7 @@ NULL_WITHOUT = {
         "the trial ran on the CPU",
     ),
     **dict.fromkeys(("kernels_per_step", "kernel_time_s"), "counted in the rung kernel only"),
+    **dict.fromkeys(("cold_first_matmul_s", "cold_first_conv_s"), "timed in the rung cold only"),
     "node_id": "run without Ray",
     "ray": "run without Ray",
 }
@@ -82,7 +88,7 @@ def run(
     todo: list[list[Trial]],
     store: Store,
     executor: Executor,
-    progress: Progress,
+    progress: Listener,
     *,
     axis: str,
     by_target: bool,
@@ -90,6 +96,8 @@ def run(
     wait_s: float = 0.0,
     absence: str = "",
     until: float = math.inf,
+    search: Search | None = None,
+    repeats: bool = True,
 ) -> int:
     """Run what is open, keep every answer, and return how many there were.
 
@@ -105,12 +113,15 @@ def run(
         wait_s: How long to wait for nodes of a kind that is missing.
         absence: Why this machine has no accelerator, if that is known.
         until: Moment of `time.monotonic` after which nothing more is begun.
+        repeats: Whether trials that were disturbed are measured once more.
+        search: Who says what else to run whenever a node is free and the rest of `todo` has been begun.
 
     Raises:
         StudyError: The study can no longer be written. What was reported is safe.
         KeyboardInterrupt: Passed on, after what has ended is on disk.
     """
-    driver = _Driver(todo, store, executor, progress, axis, by_target, code_version, wait_s, absence, until)
+    driver = _Driver(todo, store, executor, progress, axis, by_target, code_version, wait_s, absence, until, search)
+    driver.repeats = repeats
     progress.planned(trial for pair in todo for trial in pair)
     asked = {trial.trial_id for pair in todo for trial in pair}
     for pair in plan:
@@ -132,22 +143,26 @@ class _Driver:
         todo: list[list[Trial]],
         store: Store,
         executor: Executor,
-        progress: Progress,
+        progress: Listener,
         axis: str,
         by_target: bool,
         code_version: str,
         wait_s: float,
         absence: str,
         until: float,
+        search: Search | None,
     ) -> None:
         self._store, self._executor, self._progress = store, executor, progress
         self._code_version, self._wait_s, self._absence, self._until = code_version, wait_s, absence, until
         self.ceilings, self._common_fault = Ceilings(axis), CommonFault()
         self._by_target = by_target
         self._queues: defaultdict[Need, deque[_Job]] = defaultdict(deque)
-        groups = [[trial] for pair in todo for trial in pair] if by_target else todo
-        for place, trials in enumerate(groups):
-            self._enqueue(_Job(place, trials, trials))
+        self._places = itertools.count()
+        for pair in todo:
+            self._enqueue_pair(pair)
+        self._search = search
+        self._asked_at: tuple[int, ...] = ()  # how things stood when the search was asked last
+        self._kept = 0  # rows
         self._again: defaultdict[str, deque[Trial]] = defaultdict(deque)  # by node: disturbed trials to repeat
         self._repeated: set[str] = set()
         self._in_vain = 0  # repeats in a row that were disturbed too
@@ -157,41 +172,89 @@ class _Driver:
         self._is_in_trouble = False
         self._told: set[tuple[str, str]] = set()  # nodes, and what has been said of them
         self._wait_until: float | None = None
+        self._waited_in_vain: set[Need] = set()
         self._gpu_nodes_do_cpu_work = False  # in a sweep by target, until it is clear that no CPU machine comes
+        self.repeats = True  # of disturbed trials
         self.ran = 0
 
     def drive(self) -> None:
-        while self._busy or any(self._queues.values()) or any(self._again.values()):
+        while self._busy or self._has_open() or any(self._again.values()) or self._search is not None:
             nodes = self._executor.nodes()
             self._stop_early(nodes)
             self._again = defaultdict(
                 deque, {n.node_id: self._again[n.node_id] for n in nodes}
             )  # lost nodes lose theirs
             self._tell_of(nodes)
-            for node in nodes:
-                while node.node_id not in self._busy and node.is_free and (job := self._next_job(node)):
-                    self._begin(job, node)
+            self._fill(nodes)
+            while self._look_further(nodes):
+                self._fill(nodes)
             self._give_up_on_missing(nodes)
             self._progress.stored(self._store.flush())  # while the nodes are at work again
             self._tell_of_trouble()
             answers = self._executor.wait(TICK_S)
             for answer in answers:
                 self._take(answer)
-            if not answers and not self._busy and any(self._queues.values()):
+            if not answers and not self._busy and self._has_open():
                 time.sleep(TICK_S)  # for nodes to come
+
+    def _has_open(self) -> bool:
+        return any(self._queues.values())
+
+    def _fill(self, nodes: list[Node]) -> None:
+        """Give each node that is free something to do, as long as there is something for it."""
+        for node in nodes:
+            while node.node_id not in self._busy and node.is_free and (job := self._next_job(node)):
+                self._begin(job, node)
+
+    def _look_further(self, nodes: list[Node]) -> bool:
+        """Ask a search for more when all that it has asked for is begun; return whether there is more to begin."""
+        if self._search is None or self._has_open():
+            return False
+        repeats = sum(map(len, self._again.values()))
+        stands = (self._kept, len(self._busy), repeats, room := self._room(nodes))
+        if not room or stands == self._asked_at:  # deciding takes time, which others could measure in
+            return False
+        self._asked_at = stands
+        pairs = self._search.more(room, {trial.trial_id for job in self._busy.values() for trial in job.whole})
+        self._progress.looked_further(self._search.state, self._search.reasons)
+        for pair in pairs:
+            self._enqueue_pair(pair)
+        if not (pairs or self._busy or repeats):
+            self._search = None
+        return bool(pairs)
+
+    def _room(self, nodes: list[Node]) -> int:
+        """Return how many pairs of the search can begin at once; 1 where nobody serves them, which is then told."""
+        if self._search is None:
+            return 0
+        up = [node for node in nodes if node.is_free]
+        idle = [node for node in up if node.node_id not in self._busy]
+        if not idle:
+            return 0 if self._busy else 1
+        targets = self._search.targets
+        jobs = [[target] for target in targets] if self._by_target else [targets]
+        needs = Counter(Need.of(job, by_target=self._by_target) for job in jobs)
+        served = {need: count for need, count in needs.items() if any(self._fits(need, node) for node in up)}
+        fitting = {need: sum(self._fits(need, node) for node in idle) for need in served}
+        return min((max(min(1, fitting[need]), fitting[need] // count) for need, count in served.items()), default=1)
+
+    def _enqueue_pair(self, pair: list[Trial]) -> None:
+        for trials in [[trial] for trial in pair] if self._by_target else [pair]:
+            self._enqueue(_Job(next(self._places), trials, trials))
 
     def _stop_early(self, nodes: list[Node]) -> None:
         """Begin nothing more when time is up, or when everything fails alike."""
-        if not (any(self._queues.values()) or any(self._again.values())):
+        if not (self._has_open() or any(self._again.values()) or self._search is not None):
             return
         if fault := self._common_fault.found(node.node_id for node in nodes if node.is_fit):
             why = f"The first trials all ended in the same way ({fault}), so the rest is not run."
         elif time.monotonic() >= self._until:
-            why = "The time is up (--max-minutes): what runs is finished, and the same command runs the rest."
+            why = "The time is up: what runs is finished, and the same command runs the rest."
         else:
             return
         self._queues.clear()
         self._again.clear()
+        self._search = None
         self._progress.say(why)
 
     def _tell_of_trouble(self) -> None:
@@ -275,23 +338,26 @@ class _Driver:
     def _look_for_interference(self, answer: Answer) -> None:
         """Measure a trial that was disturbed once more, on the same node late in its pass; the second time it stays."""
         trial, disturbed = answer.trial, answer.columns.get("interference") == "contended"
+        if trial.for_memory:
+            return  # memory is the same on busy cores
         if trial.trial_id in self._repeated:
             self._in_vain = self._in_vain + 1 if disturbed else 0
             if self._in_vain == MOST_IN_VAIN:
                 self._again.clear()
                 self._progress.say("Something else keeps the cores busy: disturbed trials are no longer repeated.")
-        elif disturbed and self._in_vain < MOST_IN_VAIN:
+        elif disturbed and self.repeats and self._in_vain < MOST_IN_VAIN:
             self._repeated.add(trial.trial_id)
             self._again[answer.node.node_id].append(trial)
             self._progress.repeated(trial)
 
     def _keep(self, trial: Trial, columns: dict[str, Any]) -> None:
         _, attempt, _ = self._store.final(trial.trial_id)
-        if columns["status"] == "ok" and columns.pop("compare_losses", True):
+        if columns["status"] == "ok" and columns.pop("compare_losses", True) and not trial.for_memory:
             columns = self._compare(trial, columns)
         self.ceilings.note(trial, columns["status"])
         record = record_of(trial, columns, attempt=attempt + 1, code_version=self._code_version)
         self._store.add(record)
+        self._kept += 1
 
     def _compare(self, trial: Trial, columns: dict[str, Any]) -> dict[str, Any]:
         """Make the answer invalid if its losses are not those of the other targets of the pair."""
@@ -309,12 +375,15 @@ class _Driver:
             for need, queue in self._queues.items()
             if queue and not any(self._fits(need, node) for node in free)
         }
+        self._waited_in_vain = {
+            need for need in self._waited_in_vain if not any(self._fits(need, node) for node in free)
+        }
         if not stuck:
             self._wait_until = None
             return
         if self._wait_until is None:
             targets = {trial.target.name for queue in stuck.values() for job in queue for trial in job.trials}
-            waits = self._executor.ask_for(list(stuck))
+            waits = not stuck.keys() <= self._waited_in_vain and self._executor.ask_for(list(stuck))
             self._wait_until = time.monotonic() + (self._wait_s if waits else 0.0)
             if waits and self._wait_s:
                 self._progress.waiting(sorted(targets), self._wait_s)
@@ -322,9 +391,11 @@ class _Driver:
             return
         if free and not self._gpu_nodes_do_cpu_work and any(need.off_accelerators for need in stuck):
             self._gpu_nodes_do_cpu_work = True  # there are GPU machines only
+        self._waited_in_vain |= stuck.keys()
         for need, queue in stuck.items():
             while queue and not any(self._fits(need, node) for node in free):
                 self._split(queue.popleft(), nodes)
+        self._wait_until = None
 
     def _split(self, job: _Job, nodes: list[Node]) -> None:
         """Let the trials of a job that some node serves run; the others become rows that say why not."""
@@ -388,7 +459,8 @@ def record_of(trial: Trial, columns: Mapping[str, Any], *, attempt: int, code_ve
     for name in NULLABLE:
         if name not in known:
             why = NULL_WITHOUT.get(name) if known["status"] == "ok" else f"the trial ended as {known['status']}"
-            reasons.setdefault(name, why or "not known on this machine")
+            unknown = "the rung cold trains nothing" if trial.rung == COLD else "not known on this machine"
+            reasons.setdefault(name, why or unknown)
     for name, value in trial.parameters.items():
         if value is None:
             reasons.setdefault(name, "means nothing for this trial")

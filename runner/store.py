@@ -7,27 +7,30 @@ full; so there are few files, and at any moment each is whole.
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from runner.claim import LOCK, Claim
 from runner.parity import STEPS, Losses, losses_of
-from sweeps.definition import Sweep
 from sweeps.errors import InputError, StudyError
 from sweeps.folder import UNFINISHED, Folder
 from sweeps.own import short_name
-from sweeps.record import COLUMNS, CONTINUED_SINCE, Record, schema, table
+from sweeps.parameter import Value
+from sweeps.record import COLUMNS, CONTINUED_SINCE, SCHEMA_VERSION, Record, schema, table
 from sweeps.study import SWEEP, TRIALS, read_records, read_sweep, reason
-from sweeps.sweep_file import join
+
+if TYPE_CHECKING:
+    from sweeps.definition import Sweep
 
 ROWS_PER_PART = 256
 SECONDS_BETWEEN_WRITES = 0.5
@@ -35,18 +38,46 @@ SECONDS_BETWEEN_WRITES = 0.5
 SECONDS_BETWEEN_OBJECTS = 5.0
 SECONDS_OUT_OF_REACH = 120.0
 
+#: What a writer has to know of rows that are there.
+NOTED = (
+    *("trial_id", "pair_id", "rung", "target", "status", "attempt", "error_message", "recorded_in"),
+    *("code_version", "device", "precision", "dtype", *STEPS.values()),
+)
+
+
+class Question(Protocol):
+    """What a study answers, as far as its writer has to know: a `Sweep`, or what says the same without its packages."""
+
+    @property
+    def strategy(self) -> str:
+        """How it chooses what to measure; `grid` knows all of it beforehand."""
+
+    @property
+    def examples(self) -> Sequence[Mapping[str, Value]]:
+        """Parameters that show each type of value that a column of the study can have."""
+
+    def dump(self) -> str:
+        """Return the text of its sweep.yaml."""
+
 
 class Store:
     """Keeps the records of one run of one study."""
 
-    def __init__(self, place: Folder | Path, sweep: Sweep) -> None:
+    def __init__(self, place: Folder | Path, asked: Question, *, pause_s: float | None = None) -> None:
         """Open the study for writing: make the folder, note the sweep.
+
+        Args:
+            place: The study.
+            asked: What it answers.
+            pause_s: Seconds between two writes at least; None for what the place bears when trials are many.
 
         Raises:
             StudyError: See `check`; or another run is writing it.
         """
         self.folder = folder = Folder.at(place)
-        check(folder, sweep)
+        check(folder, asked)
+        usual_s = SECONDS_BETWEEN_WRITES if folder.is_local else SECONDS_BETWEEN_OBJECTS
+        self._pause_s = usual_s if pause_s is None else pause_s
         self._open: list[Record] = []  # rows of the open part
         self._written = 0  # how many of them are on disk
         self._rows = pa.table({})  # those that have been made rows of a table
@@ -60,21 +91,24 @@ class Store:
             for left in folder.names():
                 if left.startswith(UNFINISHED):
                     folder.remove(left)
-            joined = join(sweep, read_sweep(folder) if folder.has(SWEEP) else sweep)
+            joined = _joined(folder, asked)
             folder.write(SWEEP, joined.dump().encode())  # first: it makes the folder a study
             folder.make(TRIALS)
-            by_type = {(name, type(v)): {name: v} for name, values in joined.axes.items() for v in values}
-            self._alike = [joined.parameters, *by_type.values()]
+            self._alike = joined.examples
             _widen(folder, schema(self._alike))
-            self.warnings, answered = _final_rows(folder)
+            rows, self.warnings = read_records(folder)
         except OSError as error:
             raise StudyError(f"{folder}: cannot be written: {reason(error)}; choose another --out") from None
         self._final: dict[str, tuple[str, int, str]] = {}
         self.code_versions: set[str] = set()
         """Versions of the measuring code that the rows of the study come from."""
         self._losses: defaultdict[tuple[str, str], dict[str, Losses]] = defaultdict(dict)
-        for row in answered:
+        for row in _final_rows(rows):
             self._note(row)
+        looks = asked.strategy != "grid"  # a grid knows its trials beforehand, and may have very many
+        self.earlier = rows if looks else rows.slice(0, 0)
+        """For a search: the rows that earlier runs have written, one an attempt of a trial."""
+        self._full: list[pa.Table] | None = [] if looks else None  # for a search: the parts that this run has filled
 
     def close(self) -> None:
         """Let another run have the study."""
@@ -92,6 +126,34 @@ class Store:
         """Take a record; `flush` brings it to disk."""
         self._open.append(record)
         self._note({**record.parameters, **vars(record)})
+
+    def added(self) -> pa.Table:
+        """Return, for a search, the rows that this run has added, one an attempt of a trial; on disk or not yet."""
+        return pa.concat_tables([*(self._full or []), self._open_rows()], promote_options="permissive")
+
+    def take(self, rows: pa.Table, name: str) -> None:
+        """Keep rows of another study as a part of their own, whose file is named after it.
+
+        Args:
+            rows: Rows of our columns and parameters, ready to lie in this study.
+            name: Of the study that they come from.
+
+        Raises:
+            StudyError: They cannot be written.
+        """
+        wanted = {each.name: each for each in schema(self._alike)}
+        for place, each in enumerate(rows.schema):
+            if each.name in wanted and each.type != wanted[each.name].type:  # whole numbers there, and 1.5 here
+                rows = rows.set_column(place, wanted[each.name], rows.column(place).cast(wanted[each.name].type))
+        whole = pa.BufferOutputStream()
+        pq.write_table(rows.replace_schema_metadata({"schema_version": str(SCHEMA_VERSION)}), whole)
+        part = f"{TRIALS}/recorded-{re.sub(r'[^A-Za-z0-9.-]+', '-', name)}-{secrets.token_hex(4)}.parquet"
+        try:
+            self.folder.write(part, whole.getvalue())
+        except OSError as error:
+            raise StudyError(f"{self.folder}/{part}: cannot be written: {reason(error)}") from None
+        for row in _final_rows(rows):
+            self._note(row)
 
     def flush(self, *, now: bool = False) -> list[Record]:
         """Bring records to disk, if it is time or `now`.
@@ -115,6 +177,8 @@ class Store:
         safe = self._open[self._written :]
         self._written = len(self._open)
         if self._written >= ROWS_PER_PART:
+            if self._full is not None:
+                self._full.append(self._open_rows())
             self._open, self._written, self._rows, self._part = [], 0, pa.table({}), self._new_part()
         return safe
 
@@ -127,8 +191,7 @@ class Store:
             self.trouble = ""
         except OSError as error:
             self.trouble = f"{self.folder}/{self._part}: cannot be written: {reason(error)}"
-        pause = SECONDS_BETWEEN_WRITES if self.folder.is_local else SECONDS_BETWEEN_OBJECTS
-        self._next_write = time.monotonic() + pause
+        self._next_write = time.monotonic() + self._pause_s
         return not self.trouble
 
     def _open_rows(self) -> pa.Table:
@@ -145,7 +208,7 @@ class Store:
     def _note(self, row: Mapping[str, Any]) -> None:
         trial_id, status = row["trial_id"], row["status"]
         self._final[trial_id] = (status, row["attempt"] or 0, row["error_message"] or "")
-        if row["code_version"]:
+        if row["code_version"] and not row["recorded_in"]:
             self.code_versions.add(row["code_version"])
         of_pair = self._losses[row["pair_id"], row["rung"]]
         of_pair.pop(trial_id, None)
@@ -158,8 +221,8 @@ class Store:
         return f"{TRIALS}/{moment}-{secrets.token_hex(4)}.parquet"
 
 
-def check(place: Folder | Path, sweep: Sweep) -> None:
-    """Refuse a folder that this sweep cannot write to, and leave no trace.
+def check(place: Folder | Path, asked: Question) -> None:
+    """Refuse a folder that this question cannot be answered in, and leave no trace.
 
     Raises:
         StudyError: The folder cannot be written, or holds another question.
@@ -174,6 +237,44 @@ def check(place: Folder | Path, sweep: Sweep) -> None:
         if any(not name.startswith((UNFINISHED, LOCK)) for name in inside):
             raise StudyError(f"--out {folder}: is not empty and not a study; choose another --out")
         return
+    if not _is_same(folder, asked):
+        _compare(folder, _sweep_of(asked))
+    versions = (int((each.metadata or {}).get(b"schema_version", CONTINUED_SINCE)) for _, each in _schemas(folder))
+    if old := min((version for version in versions if version < CONTINUED_SINCE), default=None):
+        raise StudyError(
+            f"--out {folder}: its rows are of schema {old}, which names trials in another way: it can be reported on "
+            f"(python -m analysis {folder}) but not continued; choose another --out"
+        )
+
+
+def _joined(folder: Folder, asked: Question) -> Question:
+    """Return what a study asks from now on: what it has asked before, and this."""
+    if not folder.has(SWEEP) or _is_same(folder, asked):
+        return asked
+    from sweeps.sweep_file import join
+
+    return join(_sweep_of(asked), read_sweep(folder))
+
+
+def _is_same(folder: Folder, asked: Question) -> bool:
+    """Whether a study asks this to the letter: then nothing has to be read that needs more than a plain Python."""
+    try:
+        return folder.read(SWEEP) == asked.dump().encode()
+    except OSError:  # as whoever reads it then says
+        return False
+
+
+def _sweep_of(asked: Question) -> Sweep:
+    from sweeps.definition import Sweep
+    from sweeps.sweep_file import read
+
+    return asked if isinstance(asked, Sweep) else read(asked.dump().encode(), SWEEP)
+
+
+def _compare(folder: Folder, sweep: Sweep) -> None:
+    """Raise StudyError if a study holds another question."""
+    from sweeps.sweep_file import join
+
     older = read_sweep(folder)
     differs = {
         "sweep": (older.name, sweep.name),
@@ -187,12 +288,6 @@ def check(place: Folder | Path, sweep: Sweep) -> None:
             raise StudyError(
                 f"--out {folder}: holds another study, with {what} {there}, not {here}; choose another --out"
             )
-    versions = (int((each.metadata or {}).get(b"schema_version", CONTINUED_SINCE)) for _, each in _schemas(folder))
-    if old := min((version for version in versions if version < CONTINUED_SINCE), default=None):
-        raise StudyError(
-            f"--out {folder}: its rows are of schema {old}, which names trials in another way: it can be reported on "
-            f"(python -m analysis {folder}) but not continued; choose another --out"
-        )
     try:
         join(sweep, older)
     except InputError as error:
@@ -214,11 +309,10 @@ def _try_to_write(folder: Folder) -> None:
     folder.remove(name)
 
 
-def _final_rows(folder: Folder) -> tuple[list[str], list[dict[str, Any]]]:
+def _final_rows(rows: pa.Table) -> list[dict[str, Any]]:
     """Return the rows of a study as far as they are needed here, the final one of a trial last."""
-    named = ["trial_id", "pair_id", "rung", "target", "status", "attempt", "error_message", "device", "precision"]
-    rows, warnings = read_records(folder, [*named, "code_version", "dtype", *STEPS.values()])
-    return warnings, sorted(rows.to_pylist(), key=lambda row: row["attempt"] or 0)
+    known = rows.select([name for name in NOTED if name in rows.column_names])
+    return sorted(known.to_pylist(), key=lambda row: row["attempt"] or 0)
 
 
 def _widen(folder: Folder, wanted: pa.Schema) -> None:

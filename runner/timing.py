@@ -12,7 +12,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Clock = Callable[[], int]
 
@@ -68,6 +68,28 @@ class Protocol:
 #: An accelerator needs longer to reach its clocks.
 ACCELERATOR = Protocol(warmup_s=0.5)
 CPU = Protocol()
+
+
+def shortened(protocol: Protocol, most: int) -> Protocol:
+    """Return a protocol that takes exactly so many values, however exact they are, for a search that looks roughly.
+
+    The seconds of the warm-up become fewer in the same measure: it would else be most of what a short trial costs. Its
+    steps do not, nor does it end before it has settled; so the losses that are compared are there as always.
+
+    Args:
+        protocol: The usual one.
+        most: Values wanted, at least 1. Seconds of timed work at most stay as they are.
+    """
+    share = min(1.0, most / protocol.least)
+    return replace(
+        protocol,
+        least=most,
+        least_long=most,
+        most=most,
+        least_s=0.0,
+        warmup_s=share * protocol.warmup_s,
+        warmup_cap_s=share * protocol.warmup_cap_s,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

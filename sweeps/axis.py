@@ -1,4 +1,4 @@
-"""What an axis of a sweep can hold: a list of values, or a range that stands for one.
+"""What an axis of a sweep can hold: a list of values, a range that stands for one, or all sizes between two.
 
 Sweep files come from anywhere, so each value is one that survives the whole way: through JSON identities, Arrow
 columns, the sweep.yaml of a study, and arithmetic in floating point.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, PlainValidator
+from pydantic import AfterValidator, PlainSerializer, PlainValidator, ValidatorFunctionWrapHandler, WrapValidator
 
 from sweeps.errors import show
 from sweeps.parameter import Value
@@ -21,6 +22,8 @@ MOST_VALUES = 1_000
 LARGEST_NUMBER = 2**53
 #: Of a range, and of the axis that is solved for; ratios of its values stay finite.
 LEAST_NUMBER = 1e-30
+#: The last octave of a span may be longer or shorter than the others by this factor.
+NEAR_END = 1.1
 
 
 def _text(text: str) -> str:
@@ -49,9 +52,67 @@ Text = Annotated[str, AfterValidator(_text)]
 Scalar = Annotated[Value, PlainValidator(_scalar)]
 
 
-def _axis(value: Any) -> Any:
-    """Turn `{from, to, factor}` or `{from, to, steps}` into the list of values it stands for."""
-    return _range(value) if isinstance(value, Mapping) else value
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """All sizes between two, for a strategy that looks for the next size by itself: `{from: 4, to: 4096}` in a file.
+
+    Attributes:
+        low: The smallest size, above 0.
+        high: The largest size.
+    """
+
+    low: int | float
+    high: int | float
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Span:
+        """Return what the keys `from` and `to` say.
+
+        Raises:
+            ValueError: They are no two numbers, or not in order.
+        """
+        for key, number in given.items():
+            if isinstance(number, bool) or not isinstance(number, int | float):
+                raise ValueError(f"{key}: {show(number)} is not a number")
+            _number(number)
+        low, high = given["from"], given["to"]
+        if not LEAST_NUMBER <= low < high:
+            raise ValueError(f"from {low} to {high} is not a range; from is above 0 and below to")
+        return cls(low=low, high=high)
+
+    @property
+    def whole(self) -> bool:
+        """Whether its sizes are whole numbers: both ends are."""
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+    @property
+    def ends(self) -> list[Value]:
+        """The smallest and the largest size."""
+        return [self.low, self.high]
+
+    @property
+    def octaves(self) -> list[Value]:
+        """The smallest size, its doubles, and the largest size; a double that nearly is that one is left out."""
+        count = math.floor(math.log2(self.high / self.low) + 1e-9)
+        doubles = [self.low * 2**place for place in range(1, count + 1)]
+        return [self.low, *(size for size in doubles if size * NEAR_END < self.high), self.high]
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value is one of its sizes."""
+        if isinstance(value, bool | str) or not self.low <= value <= self.high:
+            return False
+        return not self.whole or float(value).is_integer()
+
+
+def _axis(value: Any, read: ValidatorFunctionWrapHandler) -> list[Value] | Span:
+    """Read a list of values, a range that stands for one, or a span."""
+    if isinstance(value, Mapping):
+        value = Span.read(value) if set(value) == {"from", "to"} else _range(value)
+    return value if isinstance(value, Span) else _distinct(read(value))
+
+
+def _dumped(axis: list[Value] | Span) -> Any:
+    return {"from": axis.low, "to": axis.high} if isinstance(axis, Span) else axis
 
 
 def _range(given: Mapping[str, Any]) -> list[float]:
@@ -97,4 +158,12 @@ def _distinct(values: list[Value]) -> list[Value]:
     return values
 
 
-Axis = Annotated[list[Scalar], BeforeValidator(_axis), AfterValidator(_distinct)]
+if TYPE_CHECKING:
+    Axis = list[Value] | Span
+else:  # a list for pydantic, whose messages would else speak of both
+    Axis = Annotated[list[Scalar], WrapValidator(_axis), PlainSerializer(_dumped)]
+
+
+def values_of(axis: list[Value] | Span) -> list[Value]:
+    """Return the values of an axis; of a span, its two ends."""
+    return axis.ends if isinstance(axis, Span) else axis

@@ -19,10 +19,10 @@ from pydantic import (
 )
 
 from sweeps import plain_yaml
-from sweeps.axis import LEAST_NUMBER, LONGEST_TEXT, Axis, Scalar, Text
+from sweeps.axis import LEAST_NUMBER, LONGEST_TEXT, Axis, Scalar, Span, Text, values_of
 from sweeps.errors import show
 from sweeps.families import FAMILIES
-from sweeps.ladder import HEADLINE, UNWAITED, has_rungs, rungs_of
+from sweeps.ladder import COLD, HEADLINE, UNWAITED, has_rungs, rungs_of
 from sweeps.own import RUNG, short_name
 from sweeps.parameter import Value
 from sweeps.record import COLUMNS
@@ -31,6 +31,8 @@ from sweeps.trial import Trial
 from sweeps.workload import Configuration, accelerator_levers, complete, on_device
 
 MOST_TRIALS = 100_000
+#: Fewer sizes than these are no range in which a change could be looked for.
+LEAST_SIZES = 3
 #: What the analysis adds to the rows it groups and answers; a test holds the two together.
 CONCLUSIONS = frozenset(
     {
@@ -55,12 +57,23 @@ CONCLUSIONS = frozenset(
         *("label", "shared", "to_try", "without", "factor", "factor_low", "factor_high", "cell", "cell_why"),
         *("variant", "variants", "chosen_by", "passes", "prepared", "gain_s", "extra_s", "extra_low_s", "extra_high_s"),
         *(f"repaid_{unit}_{end}" for unit in ("steps", "s", "epochs") for end in ("low", "high")),
+        *("descent", "at_once", "trials", "each_s", "per_hour", "per_hour_low", "per_hour_high"),
     }
 )
 #: Keys of a target that are easily taken for parameters.
 TARGET_KEYS = ("mode", "precision", "wait_policy")
 #: Names that a parameter cannot have: all columns, of which SQL knows no upper case, and the seed.
 RESERVED = COLUMNS | CONCLUSIONS | {"seed"}
+
+
+def _share(value: Any) -> Any:
+    """Read `10%` as 0.1."""
+    if isinstance(value, str) and value.strip().endswith("%"):
+        try:
+            return float(value.strip()[:-1]) / 100
+        except ValueError:
+            return value
+    return value
 
 
 def _one_line(text: Any) -> Any:
@@ -81,6 +94,11 @@ class Sweep(BaseModel):
         challenger: Name of the target that may win from some size on, usually the GPU.
         margin: 0.1 asks from where the challenger is at least 10 % faster.
         passes: Replicates of every configuration.
+        strategy: `grid` measures every configuration in every pass. `adaptive` looks for the next size by itself, until
+            the change is known as exactly as was asked. `largest` looks for the largest size that fits each target.
+        half_width: Of an adaptive sweep: how exact the change has to be known; 0.1 is +-10 %. A file may say `10%`.
+        max_pairs: Of an adaptive sweep: pairs at most, for each combination of the other axes.
+        goal_loss: The mean loss of an epoch that a whole training has to come down to; None asks for none.
         pairing: `same_node`: the targets of a pair run back to back on one node that serves them all.
             `by_target`: each trial runs on any node that serves it, and its row is marked unpaired; this is what
             targets get that differ in `where` they run.
@@ -107,6 +125,14 @@ class Sweep(BaseModel):
         default=0.0, ge=0.0, lt=1.0, strict=True, description="a number from 0 to below 1; 0.1 is 10 %"
     )
     passes: int = Field(default=3, ge=1, le=1000, strict=True, description="a whole number from 1 to 1000")
+    strategy: Literal["grid", "adaptive", "largest"] = Field(default="grid", description="grid, adaptive or largest")
+    half_width: Annotated[float, BeforeValidator(_share)] = Field(
+        default=0.1, ge=0.01, le=1.0, strict=True, description="a number from 0.01 to 1, or 1% to 100%"
+    )
+    max_pairs: int = Field(default=60, ge=5, le=10_000, strict=True, description="a whole number from 5 to 10000")
+    goal_loss: float | None = Field(
+        default=None, gt=0.0, allow_inf_nan=False, strict=True, description="a number above 0, or null"
+    )
     pairing: Literal["same_node", "by_target"] = Field(default="same_node", description="same_node or by_target")
     deadline_s: float = Field(
         default=120.0, gt=0.0, le=86_400.0, strict=True, description="seconds, above 0 and at most 86400"
@@ -138,10 +164,12 @@ class Sweep(BaseModel):
     def _check(self, info: ValidationInfo) -> Self:
         self._check_targets()
         self._check_axes()
+        self._check_strategy()
         if self.size > MOST_TRIALS:
             raise ValueError(f"axes: {self.size} trials are too many; at most {MOST_TRIALS}")
         if not (info.context and info.context.get("stored")):  # the user's file may have moved since
             self.configurations()  # every single one has to be legal
+            self._check_goal()
             if self.explain and not has_rungs(self.workload):
                 raise ValueError(
                     f"explain: the step of {show(short_name(self.workload))} cannot be taken apart; those of the "
@@ -169,6 +197,43 @@ class Sweep(BaseModel):
                     "result; let it be a third target"
                 )
 
+    def _check_goal(self) -> None:
+        """A loss is something that a whole training comes down to. What is the user's own says only when it runs."""
+        if self.goal_loss is None or self.workload not in FAMILIES:
+            return
+        if "epochs" not in FAMILIES[self.workload].parameters:
+            raise ValueError(f"goal_loss: {self.workload} trains nothing, so it has no loss; leave goal_loss out")
+        if not all(one["epochs"] for one in self.configurations()):
+            where = "axes.epochs: all values" if "epochs" in self.axes else "parameters.epochs"
+            raise ValueError(
+                f"goal_loss: {self.goal_loss} is a loss that whole trainings come down to, and epochs is 0, which has "
+                f"none; {where} above 0"
+            )
+
+    def _check_strategy(self) -> None:
+        for name, axis in self.axes.items():
+            if isinstance(axis, Span) and self.strategy == "grid":
+                raise ValueError(
+                    f"axes.{name}: {{from: {axis.low}, to: {axis.high}}} also needs factor or steps; without them, "
+                    "strategy: adaptive looks for the sizes itself"
+                )
+        for key in ("half_width", "max_pairs"):
+            if self.strategy != "adaptive" and getattr(self, key) != type(self).model_fields[key].default:
+                raise ValueError(f"{key}: means something with strategy: adaptive only")
+        first = self.axes[self.axis]
+        least = {"grid": 1, "adaptive": LEAST_SIZES, "largest": 2}[self.strategy]
+        if not isinstance(first, Span) and len(first) < least:
+            raise ValueError(
+                f"axes.{self.axis}: {show(first)} is too short to be searched; at least {least} values, or a "
+                "range such as {from: 4, to: 4096}"
+            )
+        if self.strategy == "largest" and self.explain:
+            raise ValueError("explain: takes times apart, and strategy: largest looks for what fits into memory")
+        if self.strategy != "grid" and not self.explain and self.passes != type(self).model_fields["passes"].default:
+            raise ValueError(
+                f"passes: with strategy: {self.strategy} a size is measured as often as it takes; leave passes out"
+            )
+
     def _check_axes(self) -> None:
         for name in (*self.axes, *self.parameters):
             where = "axes" if name in self.axes else "parameters"
@@ -184,7 +249,7 @@ class Sweep(BaseModel):
                 raise ValueError(f"{where}.{name}: the name is taken by a column of the results; choose another")
         if both := set(self.axes) & set(self.parameters):
             raise ValueError(f"parameters.{min(both)}: is an axis too; give it in one place")
-        for value in self.axes[self.axis]:
+        for value in values_of(self.axes[self.axis]):
             if isinstance(value, bool | str) or value < LEAST_NUMBER:
                 raise ValueError(
                     f"axes.{self.axis}: {show(value)} is not allowed; the axis that is solved for has numbers above 0"
@@ -197,29 +262,42 @@ class Sweep(BaseModel):
 
     @property
     def size(self) -> int:
-        """How many trials the sweep plans, those of its ladder left out."""
+        """How many trials the sweep plans, those of its ladder left out; of a search, how many at most."""
+        if self.strategy == "adaptive":
+            others = list(self.axes.values())[1:]
+            groups = math.prod(len(axis.octaves if isinstance(axis, Span) else axis) for axis in others)
+            return groups * len(self.targets) * self.max_pairs
         shared = accelerator_levers(self.workload) & set(self.axes)
         count = 0
         for target in self.targets:
-            axes = [v for name, v in self.axes.items() if target.needs_accelerator or name not in shared]
-            count += math.prod(len(values) for values in axes)
-        return count * self.passes
+            axes = {name: v for name, v in self.axes.items() if target.needs_accelerator or name not in shared}
+            sizes = {name: len(axis.octaves if isinstance(axis, Span) else axis) for name, axis in axes.items()}
+            if self.strategy == "largest":
+                sizes[self.axis] = _trials_of_a_search(self.axes[self.axis])
+            count += math.prod(sizes.values())
+        return count if self.strategy == "largest" else count * self.passes
+
+    @property
+    def examples(self) -> list[Mapping[str, Value]]:
+        """Parameters that show each type of value that a column of its rows can have."""
+        by_type = {(name, type(v)): {name: v} for name, axis in self.axes.items() for v in values_of(axis)}
+        return [self.parameters, *by_type.values()]
 
     def target(self, name: str) -> Target:
         """Return the target of that name."""
         return next(target for target in self.targets if target.name == name)
 
     def configurations(self) -> list[Configuration]:
-        """Return the parameters of every configuration, defaults filled in.
+        """Return the parameters of every configuration, defaults filled in; of a span, those of its ends.
 
         Raises:
             InputError: A value that the workload does not take.
         """
-        axes = tuple(self.axes)
-        return [
-            complete(self.workload, dict(self.parameters) | dict(zip(axes, values, strict=True)), axes)
-            for values in itertools.product(*self.axes.values())
-        ]
+        every = map(values_of, self.axes.values())
+        return [self._configuration(dict(zip(self.axes, values, strict=True))) for values in itertools.product(*every)]
+
+    def _configuration(self, values: Mapping[str, Value]) -> Configuration:
+        return complete(self.workload, dict(self.parameters) | dict(values), tuple(self.axes))
 
     def pairs(self) -> list[list[Trial]]:
         """Return the plan: one list of trials a pair, in the order in which they are to run.
@@ -228,16 +306,67 @@ class Sweep(BaseModel):
         targets within a pair: drift of the machine then falls on all sizes and targets alike. Configurations that
         differ in what means nothing on a CPU share a pair, and its trial on the CPU.
         """
-        return self._plan(self.configurations(), lambda _, target: (HEADLINE if target.wait else UNWAITED,), "")
+        return self._plan(self.configurations(), _whole_step, "")
+
+    def pair_at(
+        self,
+        values: Mapping[str, Value],
+        pass_index: int,
+        *,
+        targets: Sequence[str] | None = None,
+        most_steps: int | None = None,
+    ) -> list[Trial]:
+        """Return the trials of one pair that a search asks for, in the order in which they are to run.
+
+        Args:
+            values: Of all axes. A whole number may be given as a float.
+            pass_index: Which pair of this configuration, from 0.
+            targets: Names of the targets to run; None for all.
+            most_steps: Timed values of each trial at most.
+
+        Raises:
+            InputError: A value that the workload does not take.
+            ValueError: A value that is not on its axis, or not all axes.
+        """
+        asked = {name: self._legal(name, values[name]) for name in self.axes}
+        order = random.Random(f"{self.seed}/{sorted(asked.items())}/{pass_index}")
+        trials = self._pair([self._configuration(asked)], order, pass_index, _whole_step)
+        kept = [trial for trial in trials if targets is None or trial.target.name in targets]
+        for_memory = self.strategy == "largest"
+        return [
+            dataclasses.replace(trial, pair_order=place, most_steps=most_steps, for_memory=for_memory)
+            for place, trial in enumerate(kept)
+        ]
+
+    def _legal(self, name: str, value: Value) -> Value:
+        """Return a value as the axis has it: a whole number where it has whole numbers."""
+        if not self._is_on_axis(name, value):
+            raise ValueError(f"{name}: {value!r} is not on this axis")
+        axis = self.axes[name]
+        if isinstance(axis, Span):
+            return int(value) if axis.whole else float(value)
+        return axis[axis.index(value)]
+
+    def _is_on_axis(self, name: str, value: Value) -> bool:
+        axis = self.axes[name]
+        return axis.holds(value) if isinstance(axis, Span) else value in axis
 
     def ladder(self, at: Sequence[Mapping[str, Value]]) -> list[list[Trial]]:
         """Return the trials that take the work of some sizes apart, as `pairs` returns the rest.
 
         Args:
-            at: Values of all axes, one mapping a configuration; the others have no ladder.
+            at: Values of all axes, one mapping a configuration; the others have no ladder. What a start is made of is
+                asked at the first alone: it hardly depends on the size.
         """
-        asked = [each for each in self.configurations() if any(all(each[k] == v for k, v in one.items()) for one in at)]
-        return self._plan(asked, lambda each, target: rungs_of(self.workload, each, target), "ladder/")
+        known = [one for one in at if all(self._is_on_axis(name, one[name]) for name in self.axes)]
+        asked = [self._configuration({name: self._legal(name, one[name]) for name in self.axes}) for one in known]
+
+        def rungs(each: Configuration, target: Target) -> tuple[str, ...]:
+            first = on_device(self.workload, asked[0], accelerator=target.needs_accelerator)
+            cold = (COLD,) if target.wait and each == first else ()
+            return (*rungs_of(self.workload, each, target), *cold)
+
+        return self._plan(asked, rungs, "ladder/")
 
     def _plan(
         self,
@@ -252,18 +381,29 @@ class Sweep(BaseModel):
         plan = []
         for index in range(self.passes):
             order = random.Random(f"{what}{self.seed}/{index}")
-            for alike in order.sample(list(shared.values()), len(shared)):
-                common = {name: value for name, value in alike[0].items() if name not in idle}
-                trials = {}
-                for target in self.targets:
-                    for each in alike:
-                        parameters = on_device(self.workload, each, accelerator=target.needs_accelerator)
-                        for rung in rungs(parameters, target):
-                            trial = self._trial(parameters, common, index, target, rung)
-                            trials[trial.trial_id] = trial
-                shuffled = order.sample(list(trials.values()), len(trials))
-                plan.append([dataclasses.replace(trial, pair_order=place) for place, trial in enumerate(shuffled)])
+            groups = order.sample(list(shared.values()), len(shared))
+            plan += [self._pair(alike, order, index, rungs) for alike in groups]
         return [pair for pair in plan if pair]
+
+    def _pair(
+        self,
+        alike: Sequence[Configuration],
+        order: random.Random,
+        index: int,
+        rungs: Callable[[Configuration, Target], Sequence[str]],
+    ) -> list[Trial]:
+        """Return the trials, in random order, of configurations that differ only in what means nothing on a CPU."""
+        idle = accelerator_levers(self.workload)
+        common = {name: value for name, value in alike[0].items() if name not in idle}
+        trials = {}
+        for target in self.targets:
+            for each in alike:
+                parameters = on_device(self.workload, each, accelerator=target.needs_accelerator)
+                for rung in rungs(parameters, target):
+                    trial = self._trial(parameters, common, index, target, rung)
+                    trials[trial.trial_id] = trial
+        shuffled = order.sample(list(trials.values()), len(trials))
+        return [dataclasses.replace(trial, pair_order=place) for place, trial in enumerate(shuffled)]
 
     def _trial(
         self, parameters: Configuration, pair: Configuration, pass_index: int, target: Target, rung: str
@@ -285,3 +425,14 @@ class Sweep(BaseModel):
     def dump(self) -> str:
         """Return the sweep as the YAML text that `read` takes."""
         return plain_yaml.dump(self.model_dump())
+
+
+def _whole_step(_: Configuration, target: Target) -> tuple[str, ...]:
+    return (HEADLINE if target.wait else UNWAITED,)
+
+
+def _trials_of_a_search(axis: Sequence[Value] | Span) -> int:
+    """Return how many sizes a search for the largest that fits can come to: it doubles, and then halves a gap."""
+    if not isinstance(axis, Span):
+        return len(axis)
+    return math.ceil(2 * math.log2(axis.high / axis.low)) + 2

@@ -74,9 +74,10 @@ def levers(*, rows: int = 0, epochs: int = 0, loader: str = "slice", sync: str =
         "transfer": Choice(
             meaning=(
                 "how data reach the device: pageable copies each batch, pinned does so from page-locked memory "
-                "without waiting, resident has the data there beforehand"
+                "without waiting, overlapped does that for the next batch while the present one trains, resident has "
+                "the data there beforehand"
             ),
-            values=("pageable", "pinned", "resident"),
+            values=("pageable", "pinned", "overlapped", "resident"),
             default="pageable",
             accelerator_only=True,
         ),

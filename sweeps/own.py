@@ -110,6 +110,28 @@ def takes_rung(workload: str, source: str | None = None) -> bool:
     return RUNG in _names(_signature(workload, source))
 
 
+def rungs_named(workload: str, source: str | None = None) -> tuple[str, ...] | None:
+    """Return the rungs that a user's factory names where it is told one: `rung: Literal["e2e", "preload", "twin"]`.
+
+    Args:
+        workload: `FILE.py:factory` or `package.module:factory`.
+        source: Text of its file, which then need not exist on this machine.
+
+    Returns:
+        The texts of the annotation; None where it is another one, or there is none.
+
+    Raises:
+        InputError: There is no such factory.
+    """
+    arguments = _signature(workload, source)
+    for argument in (*arguments.args, *arguments.kwonlyargs):
+        hint = argument.annotation
+        if argument.arg == RUNG and isinstance(hint, ast.Subscript) and ast.unparse(hint.value).endswith("Literal"):
+            values = hint.slice.elts if isinstance(hint.slice, ast.Tuple) else [hint.slice]
+            return tuple(str(value.value) for value in values if isinstance(value, ast.Constant))
+    return None
+
+
 def _split(workload: str) -> tuple[str, str]:
     place, _, factory = workload.rpartition(":")
     if not place or not factory.isidentifier():

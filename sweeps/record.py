@@ -4,6 +4,7 @@ Schema history (`schema_version`):
     1  first version
     2  levers as parameters, which can be null; rungs; how a target was used; state of the accelerator, memory, energy
     3  prepare_s: opening the device, making data and model
+    4  stages of a cold start; what making a mode took; trainings side by side; a limit of memory; recorded_in
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sweeps.parameter import Value
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 #: Rows of an older schema name their trials in another way: such a study can be reported on, not continued.
 CONTINUED_SINCE = 2
 LONGEST_LINE = 160
@@ -67,6 +68,9 @@ class Record:
     pass_index: int = _asked("int64", "replicate, from 0")
     rung: str = _asked("string", "part of the work that was timed; e2e is the whole step")
     attempt: int = _answered("int64", "how often this trial has been run, from 1; the highest is final", default=1)
+    recorded_in: str = _answered(
+        "string", "study that this row was taken over from; empty where it was measured for this one", default=""
+    )
 
     workload: str = _asked("string", "family, or the user's own FILE.py:factory")
     parameters: Mapping[str, Value | None] = field(default_factory=dict)
@@ -76,6 +80,10 @@ class Record:
     mode: str | None = _answered("string", "how steps were run: eager, compile, cudagraph")
     precision: str | None = _answered("string", "of float32 products, as torch says it: ieee, tf32")
     wait_policy: str | None = _answered("string", "what idle CPU threads do: default, passive, active")
+    side_by_side: int | None = _answered(
+        "int64", "trainings that ran at once; the times of a row are those of one of them"
+    )
+    max_memory_bytes: int | None = _answered("int64", "limit of memory that the trial was given", unit="B")
     threads_requested: int | None = _answered("int64", "CPU threads asked for, with all resolved on the node")
     threads_observed: int | None = _answered("int64", "CPU threads that torch had")
     start_method: str | None = _answered("string", "how the trial's process began: fork or spawn")
@@ -100,6 +108,15 @@ class Record:
         "from that line until the first step could begin: device opened, data and model made and moved",
         unit="s",
     )
+    cold_context_s: float | None = _answered(
+        "double", "within prepare_s: opening the device, until it has done nothing for the first time", unit="s"
+    )
+    cold_first_kernel_s: float | None = _answered("double", "after that: its first kernel, waited for", unit="s")
+    cold_first_matmul_s: float | None = _answered(
+        "double", "after that: the first product of matrices; rung cold only", unit="s"
+    )
+    cold_first_conv_s: float | None = _answered("double", "after that: the first convolution; rung cold only", unit="s")
+    mode_s: float | None = _answered("double", "compiling or recording the step, for the modes that do", unit="s")
     first_step_s: float | None = _answered("double", "time of the first step", unit="s")
     epoch_times_s: list[float] | None = _answered("list<double>", "whole training: time of each epoch", unit="s")
     loss_by_epoch: list[float] | None = _answered("list<double>", "whole training: mean loss of each epoch")

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sweeps.definition import Sweep
 from sweeps.errors import InputError, StudyError, printable
 from sweeps.folder import Folder
 from sweeps.record import schema
-from sweeps.sweep_file import read
+
+if TYPE_CHECKING:
+    from sweeps.definition import Sweep
 
 TRIALS = "trials"
 SWEEP = "sweep.yaml"
@@ -31,6 +33,8 @@ def read_sweep(place: Folder | Path) -> Sweep:
     Raises:
         StudyError: There is no study in the folder, or its sweep.yaml cannot be used.
     """
+    from sweeps.sweep_file import read
+
     folder = Folder.at(place)
     try:
         if not folder.exists():

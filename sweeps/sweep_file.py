@@ -13,10 +13,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from sweeps import plain_yaml
-from sweeps.axis import Scalar
+from sweeps.axis import Scalar, Span, values_of
 from sweeps.definition import Sweep
 from sweeps.errors import InputError, did_you_mean, show
-from sweeps.own import resolve_own
+from sweeps.own import is_own, resolve_own, short_name
 from sweeps.target import LEGAL, Target
 
 CATALOG = Path(__file__).parent / "catalog"
@@ -46,7 +46,40 @@ def load(
     """
     path = _find(name_or_file)
     shown = str(path) if path.parent != CATALOG else f"catalog sweep {path.stem}"
-    raw = _parse(_content(path, shown), shown)
+    return _asked(_parse(_content(path, shown), shown), shown, path.parent, settings, targets, accelerator)
+
+
+def load_again(content: bytes, shown: str, *, settings: Sequence[str] = (), targets: Sequence[str] = ()) -> Sweep:
+    """Read the resolved sweep of a study to ask the same again, with what the command line says on top.
+
+    Args:
+        content: Of its sweep.yaml, which may come from another machine: where the file of a user's own workload is not
+            where it was there, one of that name is looked for here.
+        shown: Its name, for messages.
+        settings: As `load` takes them.
+        targets: Likewise.
+
+    Raises:
+        InputError: It is no sweep, the workload's file is not here, or a bad setting.
+    """
+    raw = _parse(content, shown)
+    workload = raw.get("workload")
+    if isinstance(workload, str) and is_own(workload) and not Path(workload.rpartition(":")[0]).is_file():
+        raw["workload"] = short_name(workload)
+    if "strategy=grid" in settings:  # what a search alone needs came from the study, and is nobody's mistake
+        raw = {key: value for key, value in raw.items() if key not in ("half_width", "max_pairs")}
+    return _asked(raw, shown, Path.cwd(), settings, targets, accelerator=True)
+
+
+def _asked(
+    raw: dict[str, Any],
+    shown: str,
+    folder: Path,
+    settings: Sequence[str],
+    targets: Sequence[str],
+    accelerator: bool,
+) -> Sweep:
+    """Put what the command line says on top of what a file says, and check it; `folder` is where that lies."""
     otherwise = raw.pop(OTHERWISE, {})
     if not isinstance(otherwise, dict):
         raise InputError(f"{shown}: {OTHERWISE}: {show(otherwise)} is not allowed; a mapping of keys to replace")
@@ -54,13 +87,15 @@ def load(
     if not accelerator:
         raw |= otherwise
         sources += [(key, f"{shown}: {OTHERWISE}") for key in otherwise]
+    if any(setting.startswith("strategy=") for setting in settings):
+        raw.pop("passes", None)  # those of the file's own strategy
     for setting in settings:
         sources.append(_apply(raw, setting))
     if targets:
         sources += _choose(raw, [target.strip() for target in targets])
     try:
         if isinstance(raw.get("workload"), str) and ":" in raw["workload"]:
-            raw["workload"] = resolve_own(raw["workload"], path.parent)
+            raw["workload"] = resolve_own(raw["workload"], folder)
         return _checked(raw, "")
     except InputError as error:
         place = str(error).partition(": ")[0]
@@ -90,11 +125,17 @@ def join(newer: Sweep, older: Sweep) -> Sweep:
 
     Returns:
         A sweep with the axis values, targets and passes of both, and the price of a target where one of them has it.
-        The rest is that of the newer.
+        The rest is that of the newer. A search may follow a grid, whose rows it uses.
 
     Raises:
-        InputError: The two do not go together: a target has changed its meaning, or there is too much of it.
+        InputError: The two do not go together: a target has changed its meaning, a grid or another search would follow
+            a search, or there is too much of it.
     """
+    if newer.strategy != older.strategy != "grid":
+        raise InputError(
+            f"strategy: the study was measured with strategy: {older.strategy}, which a {newer.strategy} sweep cannot "
+            "go on with"
+        )
     for target in newer.targets:
         for other in older.targets:
             if other.name == target.name and other.described != target.described:
@@ -106,7 +147,7 @@ def join(newer: Sweep, older: Sweep) -> Sweep:
     joined = newer.model_dump() | {
         "axes": {name: _union(values, older.axes[name]) for name, values in newer.axes.items()},
         "targets": [*(t.priced_as(known.pop(t.name, t)) for t in newer.targets), *known.values()],
-        "passes": max(newer.passes, older.passes),
+        "passes": max(newer.passes, older.passes) if newer.strategy == "grid" or newer.explain else newer.passes,
     }
     return _checked(joined, "together with what the study holds", context={"stored": True})
 
@@ -116,7 +157,16 @@ def _told(target: Target) -> str:
     return ", ".join(f"{key}: {value}" for key, value in told.items())
 
 
-def _union(values: list[Scalar], others: list[Scalar]) -> list[Scalar]:
+def _union(values: list[Scalar] | Span, others: list[Scalar] | Span) -> list[Scalar] | Span:
+    """Return the values of both; where one is a span, a span that holds those of the other too."""
+    if isinstance(values, Span) or isinstance(others, Span):
+        sizes = [size for axis in (values, others) for size in values_of(axis)]
+        numbers = [size for size in sizes if not isinstance(size, bool | str)]
+        if len(numbers) < len(sizes):
+            return sizes  # which are refused together
+        if all(isinstance(size, int) for size in numbers):
+            return Span(low=min(numbers), high=max(numbers))
+        return Span(low=float(min(numbers)), high=float(max(numbers)))
     both = list(dict.fromkeys((*values, *others)))
     return sorted(both, key=lambda value: (isinstance(value, str), value))
 

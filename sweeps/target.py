@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from sweeps.errors import did_you_mean, show
 
@@ -15,8 +15,11 @@ NAME_IN_WORDS = "letters, digits and any of _ . - (at most 64, a letter or digit
 SHORTHANDS: dict[str, dict[str, Any]] = {
     "cpu": {"device": "cpu"},
     "cpu-passive": {"device": "cpu", "wait_policy": "passive"},
+    "cpu-compile": {"device": "cpu", "mode": "compile"},
     "gpu": {"device": "gpu"},
     "gpu-graph": {"device": "gpu", "mode": "cudagraph"},
+    "gpu-compile": {"device": "gpu", "mode": "compile"},
+    "gpu-tf32": {"device": "gpu", "precision": "tf32"},
     "cuda": {"device": "cuda"},
     "mps": {"device": "mps"},
 }
@@ -26,6 +29,24 @@ MOST_THREADS = 9999
 LABEL = r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
 #: A label may have a prefix, as in `ray.io/market-type`.
 LABEL_NAME = re.compile(r"([A-Za-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+
+
+#: Units of memory, in bytes.
+UNITS = {
+    "B": 1,
+    **{f"{k}B": 1000**n for n, k in enumerate("kMGT", 1)},
+    **{f"{k}iB": 1024**n for n, k in enumerate("KMGT", 1)},
+}
+
+
+def _bytes(value: Any) -> Any:
+    """Return a size of memory in bytes; what is none stays for pydantic to refuse."""
+    if isinstance(value, str) and (found := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([kKMGT]i?B|B)", value.strip())):
+        unit = "kB" if found[2] == "KB" else found[2]
+        value = round(float(found[1]) * UNITS[unit]) if unit in UNITS else value
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and 2**20 <= value <= 2**50):
+        return value
+    raise ValueError(f"max_memory: {show(value)} is not allowed; from 1 MiB on, such as 2 GiB or 500 MB")
 
 
 class Target(BaseModel):
@@ -44,6 +65,10 @@ class Target(BaseModel):
             for any node that has the device.
         wait: False times without waiting for the device, as wrong benchmarks do. Such a target shows what they see and
             can be neither baseline nor challenger.
+        side_by_side: So many trainings at once, each a process of its own with `threads` threads, as when many small
+            configurations are tried; `all` is as many as there are cores for. CPU only.
+        max_memory: Bytes that a trial may take of the device's memory, of a CPU's beyond what its process begins with;
+            None for what there is. A file may say `2 GiB`.
         price_per_hour: What an hour of the machine costs, in any currency, the same one for all targets; None where
             nobody knows. It changes no trial, so it may be added or corrected when all is measured.
     """
@@ -64,6 +89,12 @@ class Target(BaseModel):
         default={}, description="a mapping of node labels to texts, such as {pool: big, accelerator_type: A10G}"
     )
     wait: bool = Field(default=True, strict=True, description="true or false")
+    side_by_side: Annotated[int, Field(strict=True, ge=1, le=MOST_THREADS)] | Literal["all"] = Field(
+        default=1, description=f"a whole number from 1 to {MOST_THREADS}, or all"
+    )
+    max_memory: Annotated[int | None, BeforeValidator(_bytes)] = Field(
+        default=None, description="bytes, or a text such as 2 GiB or 500 MB; null where there is no other limit"
+    )
     price_per_hour: float | None = Field(
         default=None,
         strict=True,
@@ -84,6 +115,10 @@ class Target(BaseModel):
             for key, value in (("mode", "cudagraph"), ("precision", "tf32")):
                 if getattr(self, key) == value:
                     raise ValueError(f"{key}: {value} is something that {self.device} does not have; only CUDA does")
+        if self.device != "cpu" and self.side_by_side != 1:
+            raise ValueError(
+                f"side_by_side: {self.side_by_side} is for CPUs only; one training at a time has an accelerator"
+            )
         for label in self.where:
             if not LABEL_NAME.fullmatch(label):
                 raise ValueError(f"where: {show(label)} cannot be a label of a node; letters, digits and any of _ . -")

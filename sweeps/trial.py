@@ -13,7 +13,7 @@ from sweeps.families import FAMILIES
 from sweeps.ladder import HEADLINE
 from sweeps.own import short_name
 from sweeps.parameter import Value
-from sweeps.target import Target
+from sweeps.way import Way
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,19 +32,25 @@ class Trial:
         seed: Seed of weights and data.
         deadline_s: Seconds after which the trial is stopped.
         rung: Which part of the work is timed; `e2e` is the whole step.
+        most_steps: Timed values at most, for a search that wants to see roughly; None for what the protocol takes. It
+            changes how exact the answer is and not what is asked, so it is no part of the identity.
+        for_memory: Whether only the memory that it takes is asked: no time of it is compared, and on a CPU it may not
+            take more than the node can spare. No part of the identity either.
     """
 
     sweep: str
     workload: str
     parameters: Mapping[str, Value | None]
     pair: Mapping[str, Value | None]
-    target: Target
+    target: Way
     pass_index: int
     pair_order: int
     paired: bool
     seed: int
     deadline_s: float
     rung: str = HEADLINE
+    most_steps: int | None = None
+    for_memory: bool = False
 
     @cached_property  # a driver asks each of these about a dozen times a trial
     def config_id(self) -> str:

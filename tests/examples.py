@@ -1,4 +1,4 @@
-"""The examples of the guide, run as a user runs them."""
+"""The examples of the guide, and other sweeps, run as a user runs them."""
 
 import subprocess
 import sys
@@ -10,8 +10,17 @@ EXAMPLES = ROOT / "docs" / "examples"
 
 def run_example(name, folder):
     """Run a sweep of the guide through real Ray into a study folder, and return that."""
+    return _run(EXAMPLES / f"{name}.yaml", folder)
+
+
+def run_sweep(file, folder):
+    """Run a sweep file without Ray into a study folder, and return that."""
+    return _run(file, folder, "--local")
+
+
+def _run(file, folder, *flags):
     done = subprocess.run(
-        [sys.executable, "sweep.py", str(EXAMPLES / f"{name}.yaml"), "--out", str(folder)],
+        [sys.executable, "sweep.py", str(file), "--out", str(folder), *flags],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -49,7 +49,7 @@ def is_short(said):
             None,
             [
                 '"defualt"',
-                "batch_size, branching, default, hardware, lstm_fused, lstm_loop, optimizer, reading",
+                "default, hardware, lstm_fused, lstm_loop",
                 "Did you mean default?",
             ],
         ),
@@ -77,7 +77,7 @@ def is_short(said):
         (
             "mine.yaml",
             MINE.replace("[cpu-1, cpu]", "[cpu, tpux]"),
-            ["targets.1", '"tpux"', "gpu, gpu-graph, cuda, mps, cpu-1, cpu-N"],
+            ["targets.1", '"tpux"', "gpu, gpu-graph, gpu-compile, gpu-tf32, cuda, mps, cpu-1, cpu-N"],
         ),
         ("mine.yaml", MINE.replace("[2, 4]", "[0]"), ["mine.yaml", "axes.batch_size", ": 0 ", "numbers above 0"]),
         ("mine.yaml", MINE.replace("[2, 4]", "[4, -1]"), ["mine.yaml", "axes.batch_size", ": -1 ", "numbers above 0"]),
@@ -104,7 +104,7 @@ def test_a_sweep_that_is_none(tmp_path, refused, name, content, words):
         (["--set", "axes.batch_size=0,4"], ["axes.batch_size", ": 0 ", "numbers above 0"]),
         (["--set", "axes.image=4"], ["axes.image", "mlp has no such parameter", "batch_size"]),
         (["--targets", "cpu"], ["--targets cpu", "a list of at least two"]),
-        (["--targets", "cpu,gpuu"], ['"gpuu"', "gpu, gpu-graph, cuda, mps, cpu-1, cpu-N", "Did you mean gpu?"]),
+        (["--targets", "cpu,gpuu"], ['"gpuu"', "gpu-tf32, cuda, mps, cpu-1, cpu-N", "Did you mean gpu?"]),
         (["--set", "parameters.optimizer=Adma"], ["parameters.optimizer", '"Adma"', "one of ASGD, ", "SGD"]),
         (["--set", "parameters.loader=fast"], ["parameters.loader", '"fast"', "dataloader, gather, slice, resident"]),
         (["--set", "parameters.sync_every=10"], ["parameters.sync_every", "sync: every_step only"]),

@@ -406,7 +406,7 @@ def test_a_run_whose_time_is_up_at_once_has_nothing_to_report(run):
     stopped = run("own.yaml", "--local", "--out", "no-time", "--max-minutes", "0")
     assert (stopped.returncode, stopped.stderr) == (3, "")
     assert stopped.stdout.splitlines()[-2:] == [
-        "The time is up (--max-minutes): what runs is finished, and the same command runs the rest.",
+        "The time is up: what runs is finished, and the same command runs the rest.",
         "4 trials: 4 not run.",
     ]
 

@@ -24,6 +24,7 @@ from analysis.charts.paper import LEGEND_CHARACTERS, add_legend, sheet, wrap
 from analysis.charts.sizes import axis_label, choose_ticks, set_sizes
 from analysis.rounding import Scale, number, time_unit
 from analysis.sentence import Topic, ends_of, interval_words, known
+from analysis.step_times import trainings_at_once
 
 #: Height of the chart without title and legend, in inches.
 HEIGHT = 5.2
@@ -35,6 +36,8 @@ MARKERS, DASHES = ("o", "s"), ("-", (0, (5, 2)))
 #: Where sizes without a time are marked, as shares of the chart's height from the bottom.
 EDGE_ROWS = (0.975, 0.93)
 FAILED_MARKERS = {"timeout": "^", "oom": "X"}
+#: Height of the longest bar that counts the pairs of a size, as a share of the chart's.
+LONGEST_BAR = 0.09
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +106,7 @@ class Picture:
         lines: Baseline and challenger.
         zones: Where the winner changes.
         failures: Sizes without a time.
+        pairs: Pairs at each size, where sizes have been measured unlike often; else empty.
     """
 
     title: str
@@ -113,10 +117,17 @@ class Picture:
     lines: tuple[Line, Line]
     zones: tuple[Zone, ...]
     failures: tuple[Failure, ...]
+    pairs: tuple[int, ...] = ()
 
 
 def gather(
-    frame: pd.DataFrame, sizes: pd.DataFrame, crossover: Mapping[str, Any], topic: Topic, sentence: str
+    frame: pd.DataFrame,
+    sizes: pd.DataFrame,
+    crossover: Mapping[str, Any],
+    topic: Topic,
+    sentence: str,
+    *,
+    searched: bool = False,
 ) -> Picture:
     """Collect what the chart of one group shows.
 
@@ -126,6 +137,7 @@ def gather(
         crossover: The group's row of `analysis.crossovers`.
         topic: What was asked.
         sentence: The verdict in words.
+        searched: Whether an adaptive sweep chose the sizes: then it is shown how often it measured each.
     """
     rivals = (topic.baseline, topic.challenger)
     finished = frame[frame["status"].eq("ok") & frame["target"].isin(rivals)]
@@ -152,12 +164,13 @@ def gather(
         lines=(lines[0], lines[1]),
         zones=_zones(crossover, scale),
         failures=_failures(frame, topic, scale),
+        pairs=tuple(int(pairs) for pairs in sizes["pairs"]) if searched else (),
     )
 
 
 def draw(picture: Picture) -> Figure:
     """Put a picture on paper."""
-    legend_rows = (3 + len(picture.zones) + len(picture.failures)) // 2
+    legend_rows = (3 + len(picture.zones) + len(picture.failures) + bool(picture.pairs)) // 2
     with sheet(picture.title, height=HEIGHT + LEGEND_ROW_HEIGHT * legend_rows, style="whitegrid") as (figure, axes):
         colours = sns.color_palette("colorblind", 2)
         set_sizes(axes, picture.sizes, picture.ticks)
@@ -167,6 +180,7 @@ def draw(picture: Picture) -> Figure:
             *(_draw_line(axes, picture, row, colours[row]) for row in (0, 1) if picture.lines[row].dots),
             *handles,
             *(_draw_failure(axes, failure, colours[failure.row]) for failure in picture.failures),
+            *([_draw_pairs(axes, picture)] if any(picture.pairs) else []),
         ]
         axes.set_xlabel(picture.x_label)
         axes.set_ylabel(f"time per training step ({picture.unit}), lower is better")
@@ -178,8 +192,10 @@ def draw(picture: Picture) -> Figure:
 def _dots(finished: pd.DataFrame, axis: str) -> list[tuple[float, float]]:
     """Return size and median time per step in seconds of every trial; times of 0 have no place on a log axis."""
     medians = [
-        (float(size), float(np.median(times)))
-        for size, times in zip(finished[axis], finished["step_times_s"], strict=True)
+        (float(size), float(np.median(times)) / at_once)
+        for size, times, at_once in zip(
+            finished[axis], finished["step_times_s"], trainings_at_once(finished).tolist(), strict=True
+        )
         if times is not None and len(times)
     ]
     return [(size, time_s) for size, time_s in medians if time_s > 0]
@@ -250,6 +266,8 @@ def _set_times(axes: Axes, picture: Picture) -> None:
     bottom, top = min(times) / 1.25, max(times) * 1.25
     if picture.failures:
         top *= (top / bottom) ** 0.14  # room for the marks at the edge
+    if any(picture.pairs):
+        bottom /= (top / bottom) ** 0.12  # room for the bars
     axes.set_ylim(bottom, top)
     decades = math.log10(top / bottom)
     subs = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if decades < 1 else (1.0, 2.0, 5.0) if decades < 3 else (1.0,)
@@ -301,6 +319,16 @@ def _draw_zones(axes: Axes, picture: Picture) -> list[Patch | Line2D]:
             axes.axvline(zone.estimate, color="0.15", linewidth=1.4, linestyle=(0, (1, 1.5)), zorder=5)
         handles.append(Patch(**look, label=wrap(zone.words, LEGEND_CHARACTERS, 3)))
     return handles
+
+
+def _draw_pairs(axes: Axes, picture: Picture) -> Line2D:
+    """Draw a bar at the bottom for each size: how many pairs were measured there."""
+    most = max(picture.pairs)
+    heights = [LONGEST_BAR * pairs / most for pairs in picture.pairs]
+    look: dict[str, Any] = {"color": "0.35", "linewidth": 2.5}
+    axes.vlines(picture.sizes, 0, heights, transform=axes.get_xaxis_transform(), zorder=1.5, **look)
+    words = f"pairs at a size: the longest bar is {most}" if most > 1 else "sizes with a pair"
+    return Line2D([], [], linestyle="none", marker="|", markersize=10, markeredgewidth=2.5, color="0.35", label=words)
 
 
 def _draw_failure(axes: Axes, failure: Failure, colour: Any) -> Line2D:

@@ -37,6 +37,8 @@ PALEST, DARKEST = 0.18, 0.75
 #: With more cells than this in a row their factors are not written into them.
 MOST_TOLD = 14
 UNDECIDED_HATCH, INFERRED_HATCH, FAILED_HATCH = "////", "....", "xxx"
+#: A cell that was not measured because those around it agree is as pale as this, and without a factor.
+SURROUNDED_SHADE = 0.12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,14 +48,15 @@ class Cell:
     Attributes:
         x: Size on the horizontal axis.
         y: Size on the vertical axis.
-        kind: How it is known: measured, inferred (the faster target is known, by how much is not), failed, unmeasured.
+        kind: How it is known: measured, inferred (the faster target is known, by how much is not), surrounded (not
+            measured: those around it agree), failed, unmeasured.
         lead: ln(how many times the challenger is faster), below 0 where the baseline is; NaN where not known.
         winner: baseline, challenger, or empty where neither is known to be faster.
     """
 
     x: float
     y: float
-    kind: Literal["measured", "inferred", "failed", "unmeasured"]
+    kind: Literal["measured", "inferred", "surrounded", "failed", "unmeasured"]
     lead: float
     winner: str
 
@@ -190,6 +193,9 @@ def _draw_cell(
             look |= {"hatch": UNDECIDED_HATCH, "edgecolor": "0.75"}
     elif cell.kind in ("measured", "inferred") and cell.winner:
         look |= {"facecolor": shades(0.25 if cell.winner == "baseline" else 0.75), "hatch": INFERRED_HATCH}
+    elif cell.kind == "surrounded":
+        shade = SURROUNDED_SHADE if cell.winner == "challenger" else -SURROUNDED_SHADE
+        look |= {"facecolor": shades(0.5 + 0.5 * shade)}
     elif cell.kind == "unmeasured":
         look |= {"edgecolor": "0.85"}
         words = "·"
@@ -221,6 +227,7 @@ def _legend(picture: Picture, colours: Sequence[Any]) -> list[Artist]:
         handles.append(Patch(facecolor="white", edgecolor="0.6", hatch=UNDECIDED_HATCH, label="too close to call"))
     for kind, hatch, words in (
         ("inferred", INFERRED_HATCH, "who is faster is known, by how much is not"),
+        ("surrounded", "", "pale, without a factor: not measured, those around it agree"),
         ("failed", FAILED_HATCH, "tried, and not comparable"),
         ("unmeasured", "", "· planned, not measured"),
     ):

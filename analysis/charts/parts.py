@@ -18,9 +18,10 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from analysis.charts.paper import add_legend, sheet
-from analysis.explain import PARTS, TWIN
+from analysis.explain import PARTS
 from analysis.rounding import seconds, share, shown
 from analysis.sentence import Topic
+from sweeps.ladder import TWIN
 
 #: Parts of a step in the order in which they are drawn, each with its place in the palette; grey is what remains.
 STACK = {"loader": 1, "transfer": 0, "sync": 2, "launch": 4, "kernels": None, "rest": None}

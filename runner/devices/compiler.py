@@ -9,6 +9,18 @@ import sys
 
 import torch
 
+#: Why it may not be known how long compiling took.
+UNTOLD = "this torch does not tell how long it compiled"
+
+
+def seconds() -> float | None:
+    """Return the seconds that `torch.compile` has taken in this process; None where torch does not tell."""
+    from torch._dynamo import utils  # takes a second to import, and is there once something has been compiled
+
+    tell = getattr(utils, "calculate_time_spent", None)
+    spent = tell().get("total_wall_time") if tell else None
+    return float(spent) if spent else None
+
 
 def missing(device: torch.device) -> str:
     """Return why `torch.compile` cannot work for a device here; empty if nothing is known to be missing.

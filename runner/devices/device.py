@@ -48,6 +48,13 @@ class Device(Protocol):
     def peak_memory_bytes(self) -> int | None:
         """Most memory of its own that tensors took at one time; None for a CPU or where it is not told."""
 
+    def limit_memory(self, size_bytes: int) -> None:
+        """Make allocations of its own memory fail that go beyond so many bytes.
+
+        Raises:
+            DeviceUnavailable: It has no such limit, or not so much memory.
+        """
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cpu:
@@ -67,6 +74,14 @@ class Cpu:
 
     def peak_memory_bytes(self) -> None:
         """There is no memory of its own."""
+
+    def limit_memory(self, size_bytes: int) -> None:
+        """Refuse: the host's memory is limited by `memory_limit`.
+
+        Raises:
+            DeviceUnavailable: Always.
+        """
+        raise DeviceUnavailable(f"a CPU has no {size_bytes} bytes of its own to be limited")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +109,26 @@ class Accelerator:
             return int(torch.accelerator.max_memory_allocated())
         except (RuntimeError, NotImplementedError):
             return None
+
+    def limit_memory(self, size_bytes: int) -> None:
+        """Tell the allocator what share of the device it may take, where it can be told.
+
+        Raises:
+            DeviceUnavailable: It cannot, or the device has not so much memory.
+        """
+        kind = self.torch_device.type
+        set_share = getattr(torch.get_device_module(kind), "set_per_process_memory_fraction", None)
+        if set_share is None or not self.memory_bytes:
+            raise DeviceUnavailable(f"max_memory: the allocator of torch for {kind} has no limit that can be set")
+        if size_bytes > self.memory_bytes:
+            raise DeviceUnavailable(
+                f"max_memory: {size_bytes} bytes were asked for, and this device has {self.memory_bytes}"
+            )
+        device = () if kind == "mps" else (self.torch_device,)  # of MPS there is one
+        try:
+            set_share(size_bytes / self.memory_bytes, *device)
+        except (RuntimeError, ValueError) as error:
+            raise DeviceUnavailable(f"max_memory cannot be set on this device: {error}") from error
 
 
 def open_device(kind: str) -> Device:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import torch
 
+from runner import timing
 from runner.devices.device import DeviceUnavailable
 
 #: Steps that run as they are before one is recorded: libraries set themselves up, the optimizer makes its state.
@@ -28,6 +29,8 @@ class Captured:
         """
         self._train = train
         self._before = 0
+        self.seconds = 0.0
+        """What the steps before the recording and the recording took."""
         self._beside = torch.cuda.Stream()
         self._graph: torch.cuda.CUDAGraph | None = None
         self._loss: torch.Tensor
@@ -43,23 +46,22 @@ class Captured:
         Raises:
             DeviceUnavailable: The step cannot be recorded.
         """
-        if self._before < STEPS_BEFORE:
-            self._before += 1
-            return self._run_beside()
         if self._graph is None:
-            self._graph = self._record()  # nothing runs meanwhile
-        self._graph.replay()
+            is_ready = self._before == STEPS_BEFORE
+            self.seconds += timing.elapsed_s(self._record if is_ready else self._run_beside, torch.cuda.synchronize)
+        if self._graph is not None:
+            self._graph.replay()
         return self._loss
 
-    def _run_beside(self) -> torch.Tensor:
+    def _run_beside(self) -> None:
+        self._before += 1
         here = torch.cuda.current_stream()
         self._beside.wait_stream(here)
         with torch.cuda.stream(self._beside):
-            loss = self._train()
+            self._loss = self._train()
         here.wait_stream(self._beside)
-        return loss
 
-    def _record(self) -> torch.cuda.CUDAGraph:
+    def _record(self) -> None:  # nothing runs meanwhile
         graph = torch.cuda.CUDAGraph()
         try:
             # Errors of this thread alone: that of a loader may use CUDA meanwhile.
@@ -69,4 +71,4 @@ class Captured:
             raise
         except RuntimeError as error:
             raise DeviceUnavailable(f"mode cudagraph: the step cannot be recorded: {error}") from error
-        return graph
+        self._graph = graph

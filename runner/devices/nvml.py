@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import psutil
-
 #: Why clocks are held down, by the bit of NVML's "clocks event reasons". An idle device (1) and clocks that somebody
 #: has set (2, 256) are no fault.
 SLOWED = {
@@ -120,6 +118,10 @@ class Monitor:
         running = {each.pid for each in self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)}
         if os.getpid() not in running:
             raise LookupError("the driver does not list this process: in a container it knows others by other numbers")
+        try:
+            import psutil
+        except ModuleNotFoundError:
+            raise LookupError("the package psutil is not installed, so ours cannot be told from others") from None
         ours = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
         return len(running - ours)
 

@@ -21,7 +21,8 @@ class Levers:
         loader: How a batch is made: dataloader, gather, slice, resident; and preload, which a rung of the ladder asks
             for: batches that are ready on the host.
         loader_workers: Processes of the DataLoader; None with another loader.
-        transfer: How data reach an accelerator: pageable, pinned, resident; None on a CPU, where nothing is copied.
+        transfer: How data reach an accelerator: pageable, pinned, overlapped, resident; None on a CPU, where nothing is
+            copied.
         sync: Whether the loss is read: every_step, end.
         sync_every: It is read in each so-manyth step; None where it is not.
         dtype: Name of the torch type of the model and of data that are no whole numbers.
@@ -59,6 +60,11 @@ class Levers:
     def is_resident(self) -> bool:
         """Whether the data are on the device before the first step."""
         return "resident" in (self.loader, self.transfer)
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether batches are copied from page-locked memory, without waiting."""
+        return self.transfer in ("pinned", "overlapped")
 
     @property
     def is_plain(self) -> bool:

@@ -26,7 +26,7 @@ from runner.workloads.training import Training
 from runner.workloads.transformer import Transformer
 from runner.workloads.workload import Workload
 from sweeps import families as questions
-from sweeps.ladder import HEADLINE, OWN_RUNGS, UNWAITED
+from sweeps.ladder import HEADLINE, UNWAITED, own_rungs
 from sweeps.levers import split
 from sweeps.own import RUNG, takes_rung
 from sweeps.parameter import Value
@@ -68,10 +68,9 @@ def load(
         return _family(workload, seed=seed, parameters=parameters, rung=rung)
     place, _, factory = workload.rpartition(":")
     make = getattr(_module_of(place, source), factory)
-    rungs = OWN_RUNGS if takes_rung(workload, source) else ()
-    if rung not in (*WHOLE, *rungs):
+    if rung not in (*WHOLE, *own_rungs(workload, source)):
         raise ValueError(f"{workload} has no rung {rung}")
-    told = {RUNG: HEADLINE if rung in WHOLE else rung} if rungs else {}
+    told = {RUNG: HEADLINE if rung in WHOLE else rung} if takes_rung(workload, source) else {}
     made: Workload = make(seed=seed, **parameters, **told)
     return made
 

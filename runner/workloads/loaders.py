@@ -42,7 +42,7 @@ def make_loader(rows: Rows, levers: Levers, *, batch_size: int, seed: int, devic
 
     Args:
         rows: On the host.
-        levers: `transfer: resident` moves the data set to the device, `pinned` locks its pages.
+        levers: `transfer: resident` moves the data set to the device, `pinned` and `overlapped` lock its pages.
         batch_size: Rows of a batch.
         seed: Of the order of the rows, where it is shuffled.
         device: Where the training runs.
@@ -52,10 +52,10 @@ def make_loader(rows: Rows, levers: Levers, *, batch_size: int, seed: int, devic
         return RowByRow(rows, levers, batch_size, draw)
     if levers.is_resident:
         rows = Rows(rows.inputs.to(device), rows.labels.to(device))
-    elif levers.transfer == "pinned":
+    elif levers.is_pinned:
         rows = Rows(rows.inputs.pin_memory(), rows.labels.pin_memory())
     if levers.loader == "gather":
-        return Gathered(rows, batch_size, draw, pinned=levers.transfer == "pinned")
+        return Gathered(rows, batch_size, draw, pinned=levers.is_pinned)
     return Sliced(rows, batch_size) if levers.loader == "slice" else Ready(rows, batch_size)
 
 
@@ -78,7 +78,7 @@ class RowByRow:
                 generator=draw,
                 num_workers=levers.loader_workers or 0,
                 persistent_workers=bool(levers.loader_workers),
-                pin_memory=levers.transfer == "pinned",
+                pin_memory=levers.is_pinned,
             )
             for drop_last in (True, False)
         )

@@ -6,7 +6,7 @@ What the families have in common stands here, so that the file of a family holds
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
@@ -55,6 +55,9 @@ class Training(ABC):
         self._classes, self._batch_size = classes, batch_size
         self.epochs = levers.epochs
         self.steps_per_cycle = levers.read_every or 1
+        self.copies_ahead = levers.transfer == "overlapped"
+        self.ahead: Callable[[Iterator[Batch]], Iterator[Batch]] | None = None
+        """What copies batches ahead of the training; given before `prepare`, where that is wanted."""
 
     @abstractmethod
     def draw_inputs(self, rows: int, draw: torch.Generator) -> torch.Tensor:
@@ -141,9 +144,10 @@ class Training(ABC):
         self._criterion = nn.CrossEntropyLoss()
         make = getattr(torch.optim, levers.optimizer)
         self._optimizer: torch.optim.Optimizer = make(self._weights, lr=levers.lr, **levers.optimizer_arguments)
-        self._device, self._waits_not = device, levers.transfer == "pinned"
-        self._batches = endless(self._loader)
-        self._hand_over: Callable[[Batch], None] = self._use if levers.is_resident else self._move
+        self._device, self._waits_not = device, levers.is_pinned
+        self._batches = self._on_device(endless(self._loader))
+        there = levers.is_resident or self.ahead is not None
+        self._hand_over: Callable[[Batch], None] = self._use if there else self._move
         self._is_static, self._place = False, self._hand_over
         self._unread, self._read_every = 0, levers.read_every
         self.train = self._train
@@ -172,7 +176,7 @@ class Training(ABC):
     def epoch(self) -> float:
         """Train once on all rows, the last batch as short as it is; return the mean of the losses."""
         losses = []
-        for batch in self._loader.visit(whole=True):
+        for batch in self._on_device(self._loader.visit(whole=True)):
             if len(batch[1]) == self._batch_size:
                 self._place(batch)
                 loss = self.train()
@@ -186,6 +190,10 @@ class Training(ABC):
     def bring(self) -> None:
         """Make the next batch and have it copied to the device."""
         self._place(next(self._batches))
+
+    def _on_device(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """Have batches on their way to the device before they are asked for, where the levers want that."""
+        return self.ahead(batches) if self.ahead else batches
 
     def _move(self, batch: Batch) -> None:
         inputs, labels = batch

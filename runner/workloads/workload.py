@@ -30,6 +30,9 @@ class Workload(Protocol):
       After `use_static_inputs()`, called between `prepare` and the first step, every batch comes to lie in the same
       place, and `train` may be replaced by what does the same: `workload.train = recorded(workload.train)`. Steps that
       run before the recording are steps of the training. `cannot_capture` is None, or says why that cannot be.
+    - `copies_ahead = True`: it wants batches on the device before they are asked for. It is then given `ahead`, before
+      `prepare`: a function from batches on the host, in page-locked memory, to the same on the device, which copies the
+      next one while the present one trains. Where the device cannot do that, it is not tried.
     """
 
     def prepare(self, device: torch.device, target: str) -> None:

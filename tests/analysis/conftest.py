@@ -3,10 +3,13 @@
 import random
 from datetime import UTC, datetime, timedelta
 
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from analysis.strategy import next_wishes
 from sweeps.definition import Sweep
+from sweeps.ladder import COLD
 from sweeps.record import Record, table
 
 HOST = {
@@ -55,25 +58,29 @@ def study_maker(folder):
             "workload": "mlp",
             "axes": {"batch_size": list(sizes)},
             "targets": list(times),
-            "passes": 5,
+            **({} if "strategy" in sweep else {"passes": 5}),
         } | sweep
         resolved = Sweep.model_validate(asked)
         place = folder / name
         (place / "trials").mkdir(parents=True)
         (place / "sweep.yaml").write_text(resolved.dump())
         chance = random.Random(name)
-        trials = [trial for pair in [*resolved.pairs(), *resolved.ladder(explained)] for trial in pair]
+        pairs = [*resolved.pairs(), *resolved.ladder(explained)]
+        count = sum(map(len, pairs)) if resolved.strategy == "grid" else resolved.size
         begun = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
         records = []
-        for number, trial in enumerate(trials):
+        if resolved.strategy != "grid":
+            pairs = wished_for(resolved, records)
+        for number, trial in enumerate(trial for pair in pairs for trial in pair):
             size = trial.parameters[resolved.axis]
             case = (trial.target.name, size, trial.pass_index)
             if skip(*case):
                 continue
             failed = fail(*case)
-            start = begun + lasted * (number / len(trials))
+            start = begun + lasted * (number / count)
             shared = chance.gauss(0, noise)
-            typical = time_of(trial) if time_of else times[trial.target.name](size)
+            trained = not failed and trial.rung != COLD
+            typical = (time_of(trial) if time_of else times[trial.target.name](size)) if trained else None
             fields = {
                 "sweep": trial.sweep,
                 "trial_id": trial.trial_id,
@@ -93,14 +100,14 @@ def study_maker(folder):
                 "status": failed[0] if failed else "ok",
                 "error_message": failed[1] if failed else None,
                 "deadline_s": trial.deadline_s,
-                "step_times_s": None
-                if failed
-                else [typical * 2.718281828 ** (shared + chance.gauss(0, noise)) for _ in range(10)],
-                "steps_per_block": None if failed else 4,
-                "warmup_steps": None if failed else 10,
+                "step_times_s": [typical * 2.718281828 ** (shared + chance.gauss(0, noise)) for _ in range(10)]
+                if trained
+                else None,
+                "steps_per_block": 4 if trained else None,
+                "warmup_steps": 10 if trained else None,
                 "kernel_time_s": typical if trial.rung == "kernel" and not failed else None,
                 "started_at": start,
-                "finished_at": start + 0.9 * lasted / len(trials),
+                "finished_at": start + 0.9 * lasted / count,
             }
             seen = {"mode": trial.target.mode, "precision": trial.target.precision}
             seen |= GPU if trial.target.needs_accelerator else {}
@@ -111,6 +118,15 @@ def study_maker(folder):
         return place
 
     return make
+
+
+def wished_for(sweep, records):
+    """Yield the pairs that a search wants, each after the records of those before it are there."""
+    while wishes := next_wishes(sweep, table(records).to_pandas() if records else pd.DataFrame()).wishes:
+        for wish in wishes:
+            yield sweep.pair_at(
+                wish.values, wish.pass_index, targets=wish.targets or None, most_steps=wish.most_steps
+            )
 
 
 @pytest.fixture

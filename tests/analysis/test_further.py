@@ -178,6 +178,27 @@ def test_a_start_is_repaid_in_steps_and_seconds(make_study):
     assert math.isfinite(float(block.rows[0][2].split(" (")[0]))
 
 
+@pytest.mark.parametrize(("later_s", "is_told"), [(0.5, True), (0.0, False)])
+def test_two_of_a_kind_have_a_start_to_repay_only_where_one_starts_decidedly_later(make_study, later_s, is_told):
+    targets = [{"name": name, "device": "cpu", "threads": count} for name, count in (("one", 1), ("many", 8))]
+    pace = {"one": TIMES["cpu"], "many": TIMES["gpu"]}
+    count = []
+
+    def row(target, size, _):
+        count.append(target)
+        noise_s = 0.001 * (len(count) % 7)  # neither target is the later one by that
+        beyond_s, step_s = 0.01 + later_s * (target == "many") + noise_s, pace[target](size)
+        return {"prepare_s": 0.1, "first_step_s": beyond_s + step_s, "warmup_s": beyond_s + 10 * step_s}
+
+    asked = {"targets": targets, "baseline": "one", "challenger": "many", "times": pace, "row": row, "noise": 0.001}
+    blocks = group_blocks(make_study(**asked))
+    assert ("When many has paid back its start" in blocks) == is_told
+    assert "When one has paid back its start" not in blocks
+    cold, warm = blocks["From a cold start, and once warm"].sentences
+    assert cold.startswith("First step, from the beginning of a trial: ")
+    assert warm.startswith("Once warm: From batch_size ")
+
+
 def test_prices_give_a_crossover_in_money(make_study):
     targets = [
         {"name": "cpu", "device": "cpu", "price_per_hour": 1},

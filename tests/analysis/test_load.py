@@ -173,9 +173,10 @@ def test_rungs_are_kept_apart_from_whole_steps(make_study):
     explained = [{"batch_size": 4}, {"batch_size": 4096}]
     study = load(make_study(time_of=time_of, explained=explained))
     assert set(study.frame["rung"]) == {"e2e"}
-    assert set(study.rungs["rung"]) == {"preload", "resident", "kernel"}
-    assert (len(study.frame), len(study.answered), len(study.rungs)) == (60, 60, 2 * 5 * (1 + 3))
-    assert len(study.records) == 100
+    assert set(study.rungs["rung"]) == {"preload", "resident", "kernel", "cold"}
+    cold = 5 * 2  # at the first size alone
+    assert (len(study.frame), len(study.answered), len(study.rungs)) == (60, 60, 2 * 5 * (1 + 3) + cold)
+    assert len(study.records) == 110
     assert dict(study.by_status) == {"ok": 60}
     # Nine times slower and a long while later, and neither unsteady nor apart: they are other work.
     assert study.warnings == ()
@@ -197,13 +198,13 @@ def test_a_rung_belongs_to_the_machine_of_its_whole_step(make_study):
     folder = make_study(row=moved, explained=[{"batch_size": 4}])
     study = load(folder)
     assert study.group_by == (MACHINE,)
-    assert study.rungs.groupby(MACHINE).size().tolist() == [12, 8]
+    assert study.rungs.groupby(MACHINE).size().tolist() == [18, 12]
     part = folder / "trials" / "part-0.parquet"
     rows = pq.read_table(part).to_pandas()
     elsewhere = rows["rung"].ne("e2e") & rows["pass_index"].eq(0)
     rows.loc[elsewhere, ["cpu_model", "host"]] = ["Third CPU", "node-3"]
     pq.write_table(pa.Table.from_pandas(rows, schema=pq.read_schema(part), preserve_index=False), part)
-    assert load(folder).rungs[MACHINE].isna().sum() == 4
+    assert load(folder).rungs[MACHINE].isna().sum() == 6
 
 
 def test_a_lever_that_means_nothing_on_a_target_is_asked_all_the_same(make_study):

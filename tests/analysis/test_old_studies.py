@@ -19,11 +19,13 @@ from sweeps.study import read_sweep
 STUDIES = Path(__file__).parent.parent / "studies"
 NAMES = sorted(path.name for path in STUDIES.iterdir())
 #: The first schema that has a column.
-SINCE = {"step_times_s": 1, "warmup_s": 1, "precision": 2, "wait_policy": 2, "prepare_s": 3}
+SINCE = {"step_times_s": 1, "warmup_s": 1, "precision": 2, "wait_policy": 2, "prepare_s": 3, "cold_context_s": 4}
 VERDICTS = {
     "schema-1": "From batch_size 110 on (95 % interval 5 to 198), cpu trains this mlp model at least 10 % faster than "
     "cpu-1.",
     "schema-2": "cpu is never 10 % faster than cpu-1 at training this mlp model from batch_size 4 to 4096.",
+    "schema-3": "From batch_size 60 on (95 % interval 11 to 111), cpu trains this mlp model at least 10 % faster than "
+    "cpu-1.",
 }
 
 
@@ -60,7 +62,7 @@ def test_it_has_a_report_with_its_verdict(name, study):
     assert (study / "report.html").stat().st_size > 10_000
 
 
-def test_old_and_new_rows_are_one_table(study):
+def test_old_and_new_rows_are_one_table(name, study):
     old = load(study)
     first = old.frame.iloc[0]
     asked = {name: first[name] for name in ("sweep", "config_id", "pair_id", "workload", "target", "rung")}
@@ -81,7 +83,7 @@ def test_old_and_new_rows_are_one_table(study):
     assert len(both) == len(old.records) + 1
     (row,) = both[both["trial_id"] == "new"].to_dict("records")
     assert (row["prepare_s"], row["loader"], row["schema_version"]) == (0.5, "slice", SCHEMA_VERSION)
-    assert both.loc[both["trial_id"] != "new", "prepare_s"].isna().all()
+    assert both.loc[both["trial_id"] != "new", "prepare_s"].isna().all() == (version_of(name) < SINCE["prepare_s"])
     assert pd.api.types.is_integer_dtype(both["batch_size"])
 
 
@@ -95,8 +97,8 @@ def test_it_is_continued_only_where_trials_are_named_as_they_are_now(name, study
             check(study, read_sweep(study))
 
 
-def test_it_is_asked_what_came_later(study):
+def test_it_is_asked_what_came_later(name, study):
     read = load(study)
     assert predict(read, {"batch_size": 300}).inside
     found = break_even(read.frame, axis="batch_size", baseline="cpu-1", challenger="cpu")
-    assert not found["prepared"].any()
+    assert found["prepared"].any() == (version_of(name) >= SINCE["prepare_s"])

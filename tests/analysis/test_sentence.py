@@ -157,6 +157,11 @@ def test_undetermined_says_what_is_known_and_what_to_do(states, row, said):
     assert "more passes (--set passes=6)" in sentence
 
 
+def test_after_a_search_no_passes_are_advised():
+    sentence = told("undetermined", "b?????", topic=asked(passes=0))
+    assert sentence.endswith("; a larger max_pairs or a grid with more passes or larger sizes would tell.")
+
+
 def test_undetermined_with_a_margin_does_not_name_a_winner():
     said = told("undetermined", "bbb???", topic=TEN, low=100.7)
     assert said.startswith("Not decided: gpu does not train this mlp model at least 10 % faster than cpu up to")

@@ -13,6 +13,7 @@ from ray.cluster_utils import Cluster as Simulated
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rich.console import Console
 
+from analysis.strategy import next_wishes
 from runner import cluster
 from runner import run as driving
 from runner.cluster import Cluster
@@ -22,6 +23,7 @@ from runner.place import choose_place
 from runner.preflight import check, look
 from runner.progress import Progress
 from runner.run import open_trials, run
+from runner.search import Search
 from runner.store import Store
 from sweeps.errors import ClusterError
 from sweeps.study import read_records
@@ -158,6 +160,68 @@ def test_a_sweep_over_nodes_of_which_one_comes_late_and_is_lost(simulated, tmp_p
     for times in spans.values():
         times.sort()
         assert all(before[1] <= after[0] for before, after in itertools.pairwise(times))
+
+
+ASLEEP = """
+import time
+import torch
+
+
+class Asleep:
+    def __init__(self, *, seed, size):
+        self.size = size
+
+    def prepare(self, device, target):
+        self.seconds = (0.064 * self.size if target == "old" else 3.2 + 0.032 * self.size) / 1000
+
+    def step(self):
+        time.sleep(self.seconds)
+        return torch.zeros(())
+"""
+
+
+def test_a_search_keeps_several_nodes_busy_at_once(simulated, tmp_path, monkeypatch):
+    """Their steps are asleep, so that nodes on the same cores do not disturb each other."""
+    monkeypatch.setattr(driving, "MOST_IN_VAIN", 0)
+    own = tmp_path / "asleep.py"
+    own.write_text(ASLEEP)
+    sweep = make_sweep(
+        workload=f"{own}:Asleep",
+        parameters={},
+        axes={"size": {"from": 16, "to": 512}},
+        targets=[{"name": name, "device": "cpu", "threads": 1} for name in ("old", "new")],
+        strategy="adaptive",
+        passes=3,
+    )
+    asked = []
+
+    def decide(rows, pending, nodes):
+        asked.append((len(pending), nodes))
+        return next_wishes(sweep, rows.to_pandas(), pending=pending, nodes=nodes)
+
+    executor = Cluster(simulated.address, source=ASLEEP)
+    try:
+        store = Store(tmp_path / "study", sweep)
+        search = Search(sweep, store, decide)
+        console = Console(file=io.StringIO())
+        with Progress(console, tmp_path / "log.txt", total=search.at_most, searches=True) as progress:
+            run([], [], store, executor, progress, axis="size", by_target=False, code_version="v1", search=search)
+        store.close()
+    finally:
+        executor.close()
+
+    assert search.stop
+    assert set(search.statuses()) == {"ok"}
+    assert asked[0] == (0, 3), "each node is given a pair at once"
+    assert any(pending for pending, _ in asked), "nobody waits for the others"
+    rows = read_records(tmp_path / "study")[0].to_pylist()
+    nodes = defaultdict(set)
+    for row in rows:
+        nodes[row["pair_id"]].add(row["node_id"])
+    assert all(len(each) == 1 for each in nodes.values()), "a pair is measured on one node"
+    assert set().union(*nodes.values()) == set(simulated.ids.values())
+    moments = sorted([(row["started_at"], 1) for row in rows] + [(row["finished_at"], -1) for row in rows])
+    assert max(itertools.accumulate(step for _, step in moments)) == 3
 
 
 def test_targets_run_where_they_say_and_what_nobody_has_is_unavailable(simulated, executor, tmp_path):

@@ -1,12 +1,15 @@
 """A step that is recorded and replayed: with a stand-in for CUDA, and with CUDA where there is one."""
 
 import contextlib
+from functools import partial
 
 import pytest
 import torch
 
+from runner import timing
 from runner.devices.device import DeviceUnavailable
 from runner.devices.graph import STEPS_BEFORE, Captured
+from tests.runner.pretend import LateAccelerator
 
 
 class PretendCuda:
@@ -42,6 +45,7 @@ class PretendCuda:
         monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
         monkeypatch.setattr(torch.cuda, "CUDAGraph", CUDAGraph)
         monkeypatch.setattr(torch.cuda, "graph", graph)
+        monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
 
     def launch(self, work):
         if self.recording is None:
@@ -71,6 +75,21 @@ def test_every_step_is_one_step_of_the_training(cuda):
     assert losses == [2.0**n for n in range(1, 11)]
     assert recorded
     assert cuda.events == ["launch"] * STEPS_BEFORE + ["record"] + ["replay"] * 7
+
+
+def test_what_comes_before_replaying_is_timed_and_waited_for(cuda, monkeypatch):
+    device = LateAccelerator()
+    monkeypatch.setattr(torch.cuda, "synchronize", device.synchronize)
+    monkeypatch.setattr(timing, "elapsed_s", partial(timing.elapsed_s, clock=device.clock))
+
+    def train():
+        cuda.launch(lambda: device.give(0.25))
+        return torch.zeros(())
+
+    step = Captured(train)
+    for _ in range(STEPS_BEFORE + 5):
+        step()
+    assert step.seconds == pytest.approx(STEPS_BEFORE * 0.25, rel=1e-3)  # recording takes no time here, nor do replays
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import statistics
 import pytest
 import torch
 
+from runner.devices.ahead import Ahead
 from runner.workloads import loaders
 from runner.workloads.ladder import levers_on
 from runner.workloads.training import BATCHES, READING_OPTIMIZERS
@@ -197,6 +198,23 @@ def test_resident_data_are_all_on_the_device_before_the_first_step(loader):
 def test_resident_and_copied_batches_are_the_same(loader):
     resident = prepared("mlp", loader=loader, transfer="resident", accelerator=True)
     assert losses(resident, 20) == losses(prepared("mlp", loader=loader), 20)
+
+
+@pytest.mark.skipif(not torch.accelerator.is_available(), reason="batches are copied to an accelerator")
+@pytest.mark.parametrize("is_static", [False, True], ids=["", "static"])
+@pytest.mark.parametrize("loader", ["dataloader", "gather", "slice"])
+def test_overlapped_batches_are_the_same(loader, is_static):
+    device = torch.accelerator.current_accelerator()
+    asked = {"loader": loader, "width": 1024, "rows": 40}
+    ahead = made_of("mlp", transfer="overlapped", accelerator=True, **asked)
+    ahead.ahead = Ahead(device)
+    ahead.prepare(device, "gpu")
+    if is_static:
+        ahead.use_static_inputs()
+    other = prepared("mlp", device=device, accelerator=True, **asked)
+    assert losses(ahead, 50) == losses(other, 50)
+    if loader != "dataloader":
+        assert [ahead.epoch() for _ in range(3)] == [other.epoch() for _ in range(3)]
 
 
 @pytest.mark.skipif(not torch.accelerator.is_available(), reason="memory is locked for an accelerator")

@@ -1,5 +1,6 @@
 """The owner's side of a nursery: what becomes of a trial as columns, and of everybody when one of them is killed."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -33,6 +34,8 @@ def test_a_request_is_plain_and_says_nothing_of_the_place():
     assert request["rung"] == "e2e"
     assert request["workload"] == "mlp"
     assert request["deadline_s"] == 60.0
+    assert request["most_steps"] is None
+    assert request_of(dataclasses.replace(make_trial(), most_steps=5), None)["most_steps"] == 5
 
 
 def test_a_trial_that_is_ok_has_the_columns_of_child_machine_and_process():

@@ -272,6 +272,61 @@ def test_a_narrow_terminal_keeps_the_numbers(log, trials, screen, columns, has_b
     assert ("━" in seen(screen)) == has_bar
 
 
+STATE = "between batch_size 610 and 790 (12 pairs); next 655"
+
+
+def test_a_search_has_no_total_and_says_what_it_knows(log, trials, terminal, screen):
+    with Progress(terminal, log, total=120, searches=True) as progress:
+        progress.looked_further(STATE, ["batch_size 655: close to the change"])
+        for trial in trials[:2]:
+            progress.started(trial, NODE)
+        progress.stored([lasting(trials[0], 100.0)])
+        progress._live.refresh()
+        shown = seen(screen)
+        assert "1 of at most 120" in shown
+        assert "/120" not in shown
+        assert " left" not in shown, "nobody knows"
+        assert STATE in shown
+        screen.truncate(0)
+        progress.looked_further("between batch_size 640 and 700 (13 pairs)", [])
+        progress._live.refresh()
+        assert "between batch_size 640 and 700 (13 pairs)" in seen(screen)
+        assert STATE not in seen(screen).rpartition("640")[2]
+    text = log.read_text()
+    assert " next batch_size 655: close to the change\n" in text
+    assert f" {STATE}\n" in text
+
+
+def test_plain_lines_say_what_a_search_knows_when_that_changes(log, capsys):
+    with Progress(Console(), log, total=120, searches=True) as progress:
+        for state in ("a", "a", "b", "b", "a"):
+            progress.looked_further(state, [])
+    assert capsys.readouterr().out.splitlines() == ["a", "b", "a"]
+
+
+def test_the_log_of_a_search_sums_up_how_far_it_is(log, trials, monkeypatch):
+    monkeypatch.setattr(showing, "SUM_UP_EVERY_S", 0.0)
+    with Progress(Console(), log, total=120, searches=True) as progress:
+        progress.looked_further(STATE, [])
+        progress.started(trials[0], NODE)
+        progress.stored([lasting(trials[0], 10.0)])
+    assert f" 1 of at most 120 trials; {STATE}; by node: node-7 1\n" in log.read_text()
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_what_a_search_knows_fits_a_narrow_terminal(log, trials, screen, columns):
+    narrow = Console(file=screen, force_terminal=True, width=columns, legacy_windows=False, _environ={})
+    with Progress(narrow, log, total=120, searches=True) as progress:
+        progress.looked_further(STATE + " and much more than that" * 4, [])
+        progress.stored([make_record(trials[0], "oom", error_message="x"), make_record(trials[1])])
+        screen.truncate(0)
+        progress._live.refresh()
+        lines = seen(screen).strip("\0").splitlines()
+        assert max(map(len, lines)) <= columns
+        assert any("2 of at most 120" in line for line in lines)
+        assert any(line.startswith("between batch_size 610 and 790 (12 pairs); next 655") for line in lines)
+
+
 def test_an_error_that_passes_through_stops_the_bar_and_closes_the_log(log, terminal, screen):
     progress = Progress(terminal, log, total=1)
     with pytest.raises(KeyboardInterrupt), progress:

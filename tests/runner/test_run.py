@@ -12,9 +12,11 @@ import pytest
 from rich.console import Console
 
 from runner import run as driving
+from runner import store as storing
 from runner.executor import HELD, Answer, Node
 from runner.progress import Progress
 from runner.run import open_trials, record_of, run, statuses
+from runner.search import Search
 from runner.store import Store
 from sweeps.errors import StudyError
 from sweeps.study import read_records
@@ -590,12 +592,12 @@ def test_rungs_are_compared_with_their_like(folder):
     sweep = make_sweep(explain=True, parameters={**TINY, "sync": "every_step"})
     ladder = sweep.ladder([{"batch_size": 2}])
     store = Store(folder, sweep)
-    losses = {"preload": 1.0, "nosync": 2.0}
+    losses = {"preload": 1.0, "nosync": 2.0, "cold": None}
     executor = Trained(lambda trial: {"loss_step_1": losses[trial.rung]})
-    with Watched(folder, 4) as progress:
-        assert run(ladder, open_trials(ladder, store), store, executor, progress, **PLAIN) == 4
-    assert statuses(ladder, store) == {"ok": 4}
-    assert {row["rung"] for row in rows(folder)} == {"preload", "nosync"}
+    with Watched(folder, 6) as progress:
+        assert run(ladder, open_trials(ladder, store), store, executor, progress, **PLAIN) == 6
+    assert statuses(ladder, store) == {"ok": 6}
+    assert {row["rung"] for row in rows(folder)} == set(losses)
 
 
 def test_a_record_joins_question_and_answer():
@@ -806,3 +808,276 @@ def test_a_repeat_that_is_lost_leaves_the_answer_that_there_is(folder):
     assert seen[first] == 2
     assert outcome.statuses == {"ok": 4}
     assert [row["status"] for row in rows(folder) if row["trial_id"] == first] == ["ok"]
+
+
+# ------------------------------------------------------------------------------------------------------- searches
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    values: dict
+    pass_index: int = 0
+    most_steps: int | None = 5
+    targets: tuple = ()
+    why: str = "to see"
+
+    @property
+    def key(self):
+        return tuple(self.values.items()), self.pass_index, self.targets
+
+
+@dataclass(frozen=True)
+class Told:
+    wishes: list
+    stop: str
+    state: str
+
+
+class Asker:
+    """Decides as a search does, but what to ask for is a list: as many of it as nodes are free, in order."""
+
+    def __init__(self, wanted, *, batch=False):
+        self.wanted = [each if isinstance(each, Wanted) else Wanted(values={"batch_size": each}) for each in wanted]
+        self.batch = batch  # whether the next are asked for only when all answers are there
+        self.calls = []
+
+    def __call__(self, rows, pending, nodes):
+        found = rows.select(["batch_size", "pass_index", "target"]).to_pylist() if rows.num_rows else []
+        answered = Counter((row["batch_size"], row["pass_index"]) for row in found)
+        self.calls.append((len(answered), len(pending), nodes))
+        seen = [*pending, *(each for each in self.wanted if answered[each.values["batch_size"], each.pass_index])]
+        left = [each for each in self.wanted if each not in seen]
+        halves = [each for each in self.wanted if answered[each.values["batch_size"], each.pass_index] == 1]
+        now = [each for each in halves if each not in pending] + left
+        if self.batch and pending:
+            now = []
+        return Told(now[:nodes], "" if left or pending or halves else "all is seen", f"{len(answered)} seen")
+
+
+SEARCHED = {"strategy": "adaptive", "axes": {"batch_size": list(range(1, 41))}, "passes": 3}
+
+
+def search_for(folder, asker, executor, *, retry=frozenset(), sweep=None, **settings):
+    """Run a search; return it and the progress that followed it."""
+    sweep = sweep or make_sweep(**SEARCHED)
+    store = Store(folder, sweep)
+    try:
+        search = Search(sweep, store, asker, retry=retry)
+        with Watched(folder, search.at_most) as progress:
+            settings = {"code_version": "v1", "axis": sweep.axis, "by_target": sweep.pairing == "by_target", **settings}
+            run([], [], store, executor, progress, search=search, **settings)
+            return search, progress
+    finally:
+        store.close()
+
+
+def asked_sizes(executor):
+    return list(dict.fromkeys(trial.parameters["batch_size"] for trial, _ in executor.started))
+
+
+def test_a_search_is_asked_for_a_pair_when_the_node_is_free_and_ends_when_it_says_so(folder):
+    asker, executor = Asker([7, 3, 40, 1]), Pretend([node("a")])
+    search, progress = search_for(folder, asker, executor)
+    assert asked_sizes(executor) == [7, 3, 40, 1]
+    assert len(executor.started) == 8
+    assert {trial.most_steps for trial, _ in executor.started} == {5}
+    assert asker.calls == [(0, 0, 1), (1, 0, 1), (2, 0, 1), (3, 0, 1), (4, 0, 1)], "never in the middle of a pair"
+    assert search.stop == "all is seen"
+    assert search.statuses() == {"ok": 8}
+    assert len(progress.reported) == 8
+    log = (folder / "log.txt").read_text()
+    assert "next batch_size 40: to see" in log
+    assert "2 seen; next 40" in log
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_free_nodes_get_a_pair_each_at_once(folder, batch):
+    asker, executor = Asker(range(1, 13), batch=batch), Pretend([node("a"), node("b"), node("c")])
+    search, _ = search_for(folder, asker, executor)
+    assert (search.stop, search.statuses()) == ("all is seen", {"ok": 24})
+    assert asker.calls[0] == (0, 0, 3)
+    assert [name for _, name in executor.started[:3]] == ["a", "b", "c"]
+    places = {}
+    for trial, name in executor.started:
+        places.setdefault(trial.pair_id, set()).add(name)
+    assert all(len(names) == 1 for names in places.values())
+    assert len(places) == 12
+    if batch:
+        assert [nodes for _, pending, nodes in asker.calls if not pending] == [3, 3, 3, 3, 3]
+
+
+def test_a_node_that_comes_later_is_used_by_a_search(folder):
+    def between(executor):
+        if len(executor.started) == 6:
+            executor.up = [node("a"), node("b")]
+
+    executor = Pretend([node("a")], between=between)
+    search, _ = search_for(folder, Asker(range(1, 13)), executor)
+    assert {name for _, name in executor.started} == {"a", "b"}
+    assert search.statuses() == {"ok": 24}
+
+
+def test_only_nodes_that_serve_the_pair_count_as_free(folder):
+    sweep = make_sweep(**SEARCHED, targets=["cpu", "gpu"])
+    asker = Asker([1, 2, 3])
+    executor = Pretend([node("a"), node("g", accelerators=1), node("b")])
+    search_for(folder, asker, executor, sweep=sweep)
+    assert {name for _, name in executor.started} == {"g"}
+    assert {nodes for *_, nodes in asker.calls} == {1}
+
+
+def test_in_a_search_by_target_each_trial_is_a_job_of_its_own(folder):
+    sweep = make_sweep(**SEARCHED, targets=["cpu", "gpu"], pairing="by_target")
+    asker = Asker([1, 2, 3, 4])
+    executor = Pretend([node("a"), node("g", accelerators=1), node("b")])
+    search, _ = search_for(folder, asker, executor, sweep=sweep)
+    assert search.statuses() == {"ok": 8}
+    assert set(executor.of("gpu")) == {"g"}
+    assert set(executor.of("cpu")) <= {"a", "b"}
+    assert {nodes for *_, nodes in asker.calls} == {1}, "as many pairs as the GPU can take"
+    alike = Asker([1, 2, 3, 4])
+    search, _ = search_for(folder / "x", alike, Pretend([node("a")]), sweep=make_sweep(**SEARCHED, pairing="by_target"))
+    assert search.statuses() == {"ok": 8}
+
+
+def test_a_second_run_of_a_search_that_has_ended_runs_nothing(folder):
+    search_for(folder, Asker([1, 2]), Pretend([node("a")]))
+    executor = Pretend([node("a")])
+    search, _ = search_for(folder, Asker([1, 2]), executor)
+    assert (executor.started, search.stop, search.statuses()) == ([], "all is seen", {"ok": 4})
+    assert (search.done_before, search.at_most) == (4, 116)
+
+
+def test_a_half_pair_is_completed_and_nothing_is_measured_twice(folder):
+    def stop(trial, _):
+        if len(executor.started) == 4:
+            raise KeyboardInterrupt
+        return "ok"
+
+    executor = Pretend([node("a")], stop)
+    with pytest.raises(KeyboardInterrupt):
+        search_for(folder, Asker([1, 2, 3]), executor)
+    first = [trial.trial_id for trial, _ in executor.started[:3]]
+    again = Pretend([node("a")])
+    search, _ = search_for(folder, Asker([1, 2, 3]), again)
+    assert again.started[0][0].trial_id == executor.started[3][0].trial_id
+    assert not set(first) & {trial.trial_id for trial, _ in again.started}
+    assert search.statuses() == {"ok": 6}
+
+
+def test_what_is_final_but_asked_again_is_asked_once(folder):
+    search_for(
+        folder, Asker([1, 2]), Pretend([node("a")], lambda trial, _: "ok" if trial.target.name == "cpu" else "error")
+    )
+    executor = Pretend([node("a")], lambda *_: "error")
+    search, _ = search_for(folder, Asker([1, 2]), executor, retry=frozenset({"error"}))
+    assert executor.of("cpu") == []
+    assert [trial.parameters["batch_size"] for trial, _ in executor.started] == [1, 2]
+    assert search.statuses() == {"ok": 2, "error": 2}
+
+
+def test_a_pair_whose_node_is_lost_is_under_way_until_another_has_measured_it(folder):
+    def answer(trial, at):
+        return "node_lost" if at.node_id == "a" else "ok"
+
+    asker, kept = Asker(range(1, 9)), []
+
+    def decide(rows, pending, nodes):
+        first = [row["status"] for row in rows.to_pylist() if row["batch_size"] == 1] if rows.num_rows else []
+        if first and first.count("ok") < 2:
+            kept.append(any(each.values["batch_size"] == 1 for each in pending))
+        return asker(rows, pending, nodes)
+
+    executor = Pretend([node("a"), node("b"), node("c")], answer)
+    search, _ = search_for(folder, decide, executor)
+    assert search.statuses() == {"ok": 16}
+    assert kept
+    assert all(kept)
+
+
+def test_what_is_lost_for_good_counts_in_this_run_and_is_asked_again_by_the_next(folder):
+    executor = Pretend([node("a"), node("b"), node("c")], lambda trial, _: "node_lost")
+    search, _ = search_for(folder, Asker([1]), executor)
+    assert search.stop == "all is seen"
+    assert search.statuses()["node_lost"] >= 1
+    search, _ = search_for(folder, Asker([1]), Pretend([node("a")]))
+    assert search.statuses() == {"ok": 2}
+
+
+def test_a_rival_that_cannot_be_had_ends_a_search_soon_and_is_waited_for_once(folder):
+    sweep = make_sweep(**SEARCHED, targets=["cpu", "gpu"])
+    executor = Pretend([node("a")], waits=True)
+    search, progress = search_for(folder, Asker(range(1, 41)), executor, sweep=sweep, wait_s=0.02)
+    assert search.stop.startswith("gpu is not available (none of the 1 nodes declares a GPU, which gpu needs)")
+    assert search.statuses() == {"ok": 2, "unavailable": 2}
+    assert len(progress.waited) == 1
+    executor = Pretend([node("g", accelerators=1)])
+    search, _ = search_for(folder, Asker([1, 2, 3]), executor, sweep=sweep)
+    assert search.statuses() == {"ok": 6}
+    assert len(executor.of("gpu")) == 3
+    assert len(executor.of("cpu")) == 1, "what is there is not measured again"
+
+
+def test_a_search_without_any_node_ends_too(folder):
+    search, _ = search_for(folder, Asker(range(1, 41)), Pretend([]), wait_s=0.0)
+    assert search.statuses() == {"unavailable": 4}
+
+
+def test_a_fault_that_all_have_in_common_stops_a_search(folder):
+    search, _ = search_for(folder, Asker(range(1, 41)), Pretend([node("a")], lambda *_: "error"))
+    assert search.statuses()["error"] < 8
+    assert search.stop == ""
+    assert "all ended in the same way" in (folder / "log.txt").read_text()
+
+
+def test_when_time_is_up_a_search_has_not_ended(folder):
+    executor = Pretend([node("a")])
+    search, _ = search_for(folder, Asker([1, 2]), executor, until=-math.inf)
+    assert (executor.started, search.stop) == ([], "")
+    assert "The time is up" in (folder / "log.txt").read_text()
+
+
+def test_sizes_above_one_that_was_too_large_are_skipped_in_a_search(folder):
+    executor = Pretend([node("a")], lambda trial, _: "oom" if trial.parameters["batch_size"] >= 20 else "ok")
+    search, _ = search_for(folder, Asker([10, 20, 30, 40]), executor)
+    assert search.stop == "all is seen"
+    assert search.statuses() == {"ok": 2, "oom": 2, "skipped_larger": 4}
+
+
+def test_a_disturbed_trial_of_a_search_is_repeated_before_the_next_pair(folder):
+    seen = Counter()
+
+    def answer(trial, _):
+        seen[trial.trial_id] += 1
+        return "disturbed" if len(seen) == 1 and seen[trial.trial_id] == 1 else "ok"
+
+    executor = Pretend([node("a")], answer)
+    search, _ = search_for(folder, Asker([1, 2]), executor)
+    assert [trial.parameters["batch_size"] for trial, _ in executor.started] == [1, 1, 1, 2, 2]
+    assert search.statuses() == {"ok": 4}
+
+
+def test_rows_that_answer_another_question_are_not_those_of_a_search(folder):
+    grid = make_sweep(axes={"batch_size": [2, 4, 64]}, targets=["cpu-1", "cpu", "cpu-2"])
+    drive(folder, grid, Pretend([node("a")]))
+    asker, executor = Asker([2, 3]), Pretend([node("a")])
+    span = make_sweep(strategy="adaptive", axes={"batch_size": {"from": 1, "to": 40}}, passes=3)
+    search, _ = search_for(folder, asker, executor, sweep=span)
+    assert search.done_before == 4
+    assert asked_sizes(executor) == [3]
+
+
+def test_rows_of_parts_that_are_full_are_not_forgotten(folder, monkeypatch):
+    monkeypatch.setattr(storing, "ROWS_PER_PART", 4)
+    monkeypatch.setattr(storing, "SECONDS_BETWEEN_WRITES", 0.0)
+    asker = Asker(range(1, 12))
+    search, _ = search_for(folder, asker, Pretend([node("a")]))
+    assert search.statuses() == {"ok": 22}
+    assert [answered for answered, *_ in asker.calls] == list(range(12))
+
+
+def test_a_search_that_asks_for_what_is_measured_does_not_go_on_for_ever(folder):
+    stubborn = lambda rows, pending, nodes: Told([Wanted(values={"batch_size": 1})], "", "")  # noqa: E731
+    search, _ = search_for(folder, stubborn, Pretend([node("a")]))
+    assert "batch_size 1 was asked for although it is measured" in search.stop
+    assert search.statuses() == {"ok": 2}

@@ -13,7 +13,7 @@ from scipy import stats
 
 from runner import timing
 from runner.environment import ROOT
-from runner.timing import ACCELERATOR, CPU, Protocol, elapsed_s, half_width_of_median, measure
+from runner.timing import ACCELERATOR, CPU, Protocol, elapsed_s, half_width_of_median, measure, shortened
 from tests.runner.scripted import Machine
 
 
@@ -78,6 +78,28 @@ def test_a_step_that_is_not_waited_for_takes_what_it_takes_to_give_it_away():
     unwaited = Machine(0.003, launch_s=0.00001)
     found = measure(unwaited.step, lambda: None, clock=unwaited.clock)
     assert found.step_times_s == pytest.approx([0.00001] * len(found.step_times_s))  # 300 times too quick
+
+
+@pytest.mark.parametrize("usual", [CPU, ACCELERATOR])
+@pytest.mark.parametrize(("most", "share"), [(5, 0.5), (7, 0.7), (20, 1.0)])
+def test_a_search_takes_so_many_values_after_a_warm_up_that_is_shorter_too(usual, most, share):
+    loud = Machine(lambda number: 0.003 if number % 3 else 0.004).measure(protocol=shortened(usual, most))
+    assert len(loud.step_times_s) == most, "neither fewer because they agree, nor more because they do not"
+    found = Machine(0.003).measure(protocol=shortened(usual, most))
+    assert len(found.step_times_s) == most
+    assert found.losses == {1: 1.0, 10: 10.0}
+    steps = math.ceil(share * usual.warmup_s / 0.003 / 7) * 7
+    assert steps <= found.warmup_steps <= steps + 14
+    slow = Machine(1.0).measure(protocol=shortened(usual, most))
+    assert (slow.warmup_steps, len(slow.step_times_s)) == (1 + math.ceil(share * usual.warmup_cap_s), most)
+
+
+def test_a_single_value_can_be_asked_for():
+    assert Machine(0.5).measure(protocol=shortened(CPU, 1)).step_times_s == [0.5]
+
+
+def test_a_search_stops_where_the_clock_would_anyway():
+    assert Machine(9.0).measure(protocol=shortened(CPU, 5)).step_times_s == [9.0] * 3
 
 
 @pytest.mark.parametrize(("cycle", "per_block"), [(1, 7), (5, 5), (4, 8), (7, 7), (100, 100)])

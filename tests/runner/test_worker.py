@@ -129,6 +129,15 @@ def test_an_answer_that_is_ok():
     assert datetime.fromisoformat(found["started_at"]) < datetime.fromisoformat(found["finished_at"])
 
 
+def test_a_search_that_looks_roughly_gets_so_many_values():
+    request = {**make_request(batch_size=2), "most_steps": 3}
+    found = worker.answer({**request, "declared_cpus": None, "environment": {}, "asked_ns": now_ns()})
+    assert found["status"] == "ok", found
+    assert len(found["step_times_s"]) == 3
+    assert isinstance(found["loss_step_1"], float)
+    assert isinstance(found["loss_step_10"], float)
+
+
 def test_threads_are_set_and_read_back():
     torch.set_num_threads(2)
     found = answer(target="cpu-1", deed="nothing")

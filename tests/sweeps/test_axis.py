@@ -1,11 +1,13 @@
 """Axes: lists, ranges and the values that survive the whole way."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from sweeps.axis import MOST_VALUES, Axis
+from sweeps.axis import MOST_VALUES, Axis, Span, values_of
 
 AXIS = TypeAdapter(Axis)
 
@@ -48,6 +50,29 @@ def test_steps_reach_both_ends(first, second, steps):
     assert len(values) <= steps
 
 
+@given(st.integers(1, 10**6), st.integers(1, 10**6))
+def test_a_span_holds_its_octaves_and_dumps_to_what_it_was_read_from(first, second):
+    low, high = sorted((first, second + (first == second)))
+    given = {"from": low, "to": high}
+    span = AXIS.validate_python(given)
+    assert span == Span(low=low, high=high)
+    assert AXIS.dump_python(span) == given
+    assert span.whole
+    assert values_of(span) == [low, high]
+    sizes = span.octaves
+    assert (sizes[0], sizes[-1]) == (low, high)
+    assert all(left < right <= 2.2 * left for left, right in itertools.pairwise(sizes))
+    assert all(span.holds(size) for size in sizes)
+    assert not any(span.holds(size) for size in (low - 1, high + 1, low + 0.5, True, "1"))
+
+
+def test_a_span_with_an_end_that_is_no_whole_number_is_continuous():
+    span = AXIS.validate_python({"from": 0.5, "to": 4})
+    assert not span.whole
+    assert span.holds(0.7)
+    assert span.octaves == [0.5, 1.0, 2.0, 4]
+
+
 @pytest.mark.parametrize(
     ("given", "why"),
     [
@@ -70,7 +95,9 @@ def test_steps_reach_both_ends(first, second, steps):
         ([{"a": 1}], "is not allowed; a number, a text, true or false"),
         (list(range(MOST_VALUES + 1)), "1001 values are too many; at most 1000"),
         ({}, "its keys are from, to and either factor or steps"),
-        ({"from": 1, "to": 2}, "its keys are from, to and either factor or steps"),
+        ({"from": 2, "to": 2}, "from is above 0 and below to"),
+        ({"from": True, "to": 2}, "from: true is not a number"),
+        ({"from": 1, "to": float("inf")}, "Infinity is not allowed"),
         ({"from": 1, "to": 2, "factor": 2, "steps": 2}, "its keys are"),
         ({"from": 1, "to": 2, "faktor": 2}, "its keys are"),
         ({"from": "a", "to": 2, "factor": 2}, 'from: "a" is not a number'),

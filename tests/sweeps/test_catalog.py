@@ -11,17 +11,24 @@ each_sweep = pytest.mark.parametrize("name", sorted(catalog()))
 
 def test_the_catalog_is_the_folder():
     assert list(catalog()) == [
+        "adaptive",
         "batch_size",
         "branching",
+        "cold_start",
         "default",
         "hardware",
         "lstm_fused",
         "lstm_loop",
+        "memory_limit",
         "optimizer",
         "reading",
         "sequence",
         "smoke",
+        "time_to_loss",
+        "transfer",
+        "tuning",
         "tutorial",
+        "variants",
         "width",
     ]
     assert {path.name for path in CATALOG.iterdir()} == {f"{name}.yaml" for name in catalog()}

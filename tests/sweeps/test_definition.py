@@ -63,7 +63,7 @@ def test_the_ladder_takes_apart_what_it_is_asked_for():
     plan = asked.ladder([{"batch_size": 4, "width": 8}, {"batch_size": 8, "width": 16}, {"batch_size": 9, "width": 8}])
     assert len(plan) == 2 * asked.passes
     for pair in plan:
-        rungs = Counter((trial.target.name, trial.rung) for trial in pair)
+        rungs = Counter((trial.target.name, trial.rung) for trial in pair if trial.rung != "cold")
         assert rungs == dict.fromkeys(
             (("cpu-1", "preload"), *(("gpu", r) for r in ("preload", "resident", "kernel"))), 1
         )
@@ -71,6 +71,19 @@ def test_the_ladder_takes_apart_what_it_is_asked_for():
     assert whole.isdisjoint(trial.trial_id for pair in plan for trial in pair)
     assert {pair[0].pair_id for pair in plan} < {pair[0].pair_id for pair in asked.pairs()}
     assert asked.ladder([]) == []
+
+
+def test_what_a_start_is_made_of_is_asked_once_a_pass_and_target_that_is_waited_for():
+    fast = {"name": "gpu-fast", "device": "gpu", "wait": False}
+    axes = {"batch_size": [2, 4], "transfer": ["pageable", "pinned"]}
+    asked = sweep(explain=True, axes=axes, targets=["cpu-1", "gpu", fast])
+    every = [{"batch_size": size, "transfer": transfer} for size in (4, 2) for transfer in axes["transfer"]]
+    plan = asked.ladder(every)
+    cold = [trial for pair in plan for trial in pair if trial.rung == "cold"]
+    assert Counter((trial.target.name, trial.pass_index) for trial in cold) == {
+        (target, index): 1 for target in ("cpu-1", "gpu") for index in range(asked.passes)
+    }
+    assert {(t.parameters["batch_size"], t.parameters["transfer"]) for t in cold} == {(4, None), (4, "pageable")}
 
 
 @pytest.mark.parametrize("workload", ["gemm", "own.py:make"])
@@ -92,7 +105,7 @@ def test_an_own_step_that_takes_the_rung_is_explained(apart):
     plan = asked.ladder([{"size": 2}])
     assert len(plan) == asked.passes
     for pair in plan:
-        wanted = itertools.product(("cpu-1", "cpu"), ("preload", "resident", "nosync"))
+        wanted = itertools.product(("cpu-1", "cpu"), ("preload", "resident", "nosync", "cold"))
         assert sorted((trial.target.name, trial.rung) for trial in pair) == sorted(wanted)
         assert all(trial.parameters == {"size": 2} for trial in pair)
 
@@ -176,3 +189,80 @@ def test_one_node_for_targets_that_run_in_different_places_is_refused(file):
 def test_a_label_that_cannot_be_is_told(file):
     with pytest.raises(InputError, match=r"mine.yaml: targets.1.where: .* is not allowed; a mapping of node labels"):
         load(file("[cpu-1, cpu]", "[cpu-1, {name: a, device: cpu, where: {size: 3}}]"))
+
+
+# ---------------------------------------------------------------------------------------------- looking for sizes
+
+SPAN = {"batch_size": {"from": 2, "to": 64}}
+
+
+def test_a_search_says_how_many_trials_it_takes_at_most():
+    assert sweep(axes=SPAN, strategy="adaptive").size == 60 * 2
+    assert sweep(axes=SPAN | {"optimizer": ["SGD", "Adam"]}, strategy="adaptive", max_pairs=20).size == 2 * 20 * 2
+    assert sweep(axes=SPAN | {"width": {"from": 8, "to": 64}}, strategy="adaptive").size == 4 * 60 * 2
+
+
+def test_a_pair_of_a_search_is_the_one_that_a_grid_would_measure():
+    search = sweep(axes=SPAN | {"width": [8, 16]}, strategy="adaptive")
+    grid = sweep(axes={"batch_size": [8, 16], "width": [8, 16]})
+    pair = search.pair_at({"batch_size": 8.0, "width": 16}, 2, most_steps=5)
+    assert {trial.trial_id for trial in pair} < {trial.trial_id for each in grid.pairs() for trial in each}
+    assert [trial.most_steps for trial in pair] == [5, 5]
+    assert [trial.pair_order for trial in pair] == [0, 1]
+    assert {trial.parameters["batch_size"] for trial in pair} == {8}
+    assert isinstance(pair[0].parameters["batch_size"], int)
+    assert pair == search.pair_at({"batch_size": 8, "width": 16}, 2, most_steps=5), "the same order each time"
+    assert [trial.target.name for trial in search.pair_at({"batch_size": 8, "width": 16}, 0, targets=["cpu"])] == [
+        "cpu"
+    ]
+
+
+def test_the_targets_of_pairs_come_in_either_order():
+    search = sweep(axes=SPAN, strategy="adaptive")
+    first = Counter(search.pair_at({"batch_size": 8}, index)[0].target.name for index in range(100))
+    assert min(first.values()) > 30, first
+
+
+@pytest.mark.parametrize("values", [{"batch_size": 65}, {"batch_size": 8.5}, {"batch_size": 1}])
+def test_a_search_cannot_leave_its_axis(values):
+    with pytest.raises(ValueError, match="is not on this axis"):
+        sweep(axes=SPAN, strategy="adaptive").pair_at(values, 0)
+
+
+def test_sizes_that_a_search_has_found_can_be_taken_apart():
+    search = sweep(axes=SPAN, strategy="adaptive", explain=True, passes=2)
+    plan = search.ladder([{"batch_size": 11}, {"batch_size": 100}])
+    assert {trial.parameters["batch_size"] for pair in plan for trial in pair} == {11}
+    assert {trial.pass_index for pair in plan for trial in pair} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (
+            {"axes": SPAN},
+            r"axes.batch_size: {from: 2, to: 64} also needs factor or steps; without them, strategy: adap",
+        ),
+        (
+            {"strategy": "adaptive"},
+            r"axes.batch_size: \[2, 4\] is too short to be searched; at least 3 values, or a range",
+        ),
+        (
+            {"axes": SPAN, "strategy": "adaptive", "passes": 5},
+            "passes: with strategy: adaptive a size is measured as of",
+        ),
+        ({"half_width": 0.2}, "half_width: means something with strategy: adaptive only"),
+        ({"max_pairs": 30}, "max_pairs: means something with strategy: adaptive only"),
+        (
+            {"axes": SPAN | {"width": list(range(1, 900))}, "strategy": "adaptive"},
+            "axes: 107880 trials are too many; at most 100000",
+        ),
+        (
+            {"axes": {"batch_size": {"from": 2.5, "to": 64}}, "strategy": "adaptive"},
+            "batch_size of mlp is a whole number",
+        ),
+    ],
+)
+def test_a_search_that_cannot_be_is_refused(asked, why):
+    with pytest.raises((ValueError, InputError), match=why):
+        sweep(**asked)

@@ -2,8 +2,9 @@
 
 import pytest
 
+from sweeps.errors import InputError
 from sweeps.families import FAMILIES
-from sweeps.ladder import HEADLINE, OWN_RUNGS, RUNGS, has_rungs, rungs_of
+from sweeps.ladder import HEADLINE, OWN_RUNGS, RUNGS, has_rungs, own_rungs, rungs_of
 from sweeps.target import Target
 from sweeps.workload import complete, on_device
 
@@ -47,6 +48,33 @@ def test_a_users_own_step_is_taken_apart_alike_everywhere_if_it_takes_the_rung(o
     assert rungs_of(own("apart"), {"loader": "slice"}, target) == ("preload", "resident", "nosync") == OWN_RUNGS
     assert rungs_of(own("whole"), {"loader": "slice"}, target) == ()
     assert rungs_of(own("anything"), {"loader": "slice"}, target) == ()
+
+
+NAMED = """
+import typing
+from typing import Literal
+
+def some(*, seed, rung: Literal["twin", "preload", "e2e"] = "e2e"): ...
+def one(*, seed, rung: typing.Literal["twin"]): ...
+def none(*, seed, rung: Literal["e2e"]): ...
+def text(*, seed, rung: str): ...
+def wrong(*, seed, rung: Literal["e2e", "kernel"]): ...
+def other(*, seed, size: Literal["twin"]): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("factory", "expected"),
+    [("some", ("preload", "twin")), ("one", ("twin",)), ("none", ()), ("text", OWN_RUNGS), ("other", ())],
+)
+def test_a_users_own_step_may_name_the_rungs_that_it_has(factory, expected):
+    assert own_rungs(f"/gone/own.py:{factory}", NAMED) == expected
+
+
+def test_a_rung_that_there_is_not_is_refused_with_those_that_there_are(tmp_path):
+    (tmp_path / "own.py").write_text(NAMED)
+    with pytest.raises(InputError, match=r'own\.py:wrong names a rung "kernel"; e2e, preload, resident, nosync, twin'):
+        rungs_of(f"{tmp_path / 'own.py'}:wrong", {}, CPU)
 
 
 def test_which_steps_can_be_taken_apart(own):

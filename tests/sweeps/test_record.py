@@ -105,7 +105,7 @@ def test_no_record_is_still_a_table():
 
 def test_a_study_of_schema_2_can_be_continued():
     """Schema 3 has a column more, and names trials as schema 2 does."""
-    assert (SCHEMA_VERSION, CONTINUED_SINCE) == (3, 2)
+    assert (SCHEMA_VERSION, CONTINUED_SINCE) == (4, 2)
     assert "prepare_s" in COLUMNS
     assert table([record(prepare_s=0.25)]).column("prepare_s").to_pylist() == [0.25]
 

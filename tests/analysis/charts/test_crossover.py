@@ -196,6 +196,15 @@ def test_the_drawing_marks_failures_at_the_upper_edge():
     assert math.log(2.1 / top[0]) / math.log(top[1] / top[0]) < 0.9  # data stay clear of the marks
 
 
+def test_pairs_are_bars_of_their_number_where_a_search_chose_the_sizes():
+    figure = draw(picture(pairs=(1, 4)))
+    (bars,) = figure.axes[0].collections[-1:]
+    heights = [segment[1][1] - segment[0][1] for segment in bars.get_segments()]
+    assert heights[1] == 4 * heights[0] < 0.4
+    assert "pairs at a size: the longest bar is 4" in labels(figure)
+    assert not [text for text in labels(draw(picture())) if "pairs" in text]
+
+
 def test_the_legend_lies_outside_the_data():
     figure = draw(picture())
     figure.draw_without_rendering()

@@ -94,6 +94,20 @@ def test_the_drawing_tells_factors_axes_and_only_what_is_there():
     assert [label.get_text() for label in axes.get_yticklabels()] == ["16", "32", "64"]
 
 
+def test_cells_that_a_search_left_out_are_pale_and_without_a_factor():
+    sides = ((16.0, -1, "baseline"), (32.0, 1, "challenger"))
+    measured = [Cell(x=4.0, y=y, kind="measured", lead=0.01 * sign, winner=winner) for y, sign, winner in sides]
+    left_out = [Cell(x=8.0, y=y, kind="surrounded", lead=math.nan, winner=winner) for y, _, winner in sides]
+    figure = draw(made(*measured, *left_out))
+    (axes,) = figure.axes
+    colours = [tuple(patch.get_facecolor()) for patch in axes.patches]
+    assert len(set(colours)) == 4
+    paleness = [min(colour[:3]) for colour in colours]
+    assert min(paleness[2:]) > max(paleness[:2])
+    assert len(axes.texts) == 2
+    assert "pale, without a factor: not measured, those around it agree" in labels(figure)
+
+
 def test_many_cells_do_not_get_their_factors():
     xs, ys = tuple(float(2**k) for k in range(20)), (16.0, 32.0, 64.0)
     cells = [Cell(x=x, y=y, kind="measured", lead=0.5, winner="challenger") for x in xs for y in ys]
