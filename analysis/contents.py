@@ -13,9 +13,9 @@ import pandas as pd
 
 from analysis import memory
 from analysis.at_once import target_words
+from analysis.blocks import Block, about_group, about_study, costs_of
 from analysis.conclusion import PRACTICAL, Conclusion, Group
 from analysis.explain import REMAINS, headlines, name_of
-from analysis.further import Block, about_group, about_study, costs_of
 from analysis.largest import PRECISION
 from analysis.load import SHORT_RUN_DRIFT, STATUS_WORDS, Study
 from analysis.recorded import ORIGIN, has_recorded, method_words, span_words
@@ -475,7 +475,8 @@ def _targets(study: Study) -> tuple[Fact, ...]:
         ok = own[own["status"] == "ok"]
         asked = (
             f"device {target.device}, threads {target.threads}, mode {target.mode}, precision {target.precision}, "
-            f"wait policy {target.wait_policy}" + ("" if target.wait else ", not waited for")
+            f"wait policy {target.wait_policy}"
+            + ("" if target.wait else ", not waited for")
             + ("" if target.max_memory is None else f", memory at most {memory.memory(target.max_memory)}")
         )
         at_once = target_words(own, target.name, study.sweep.axis)

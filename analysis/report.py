@@ -20,9 +20,9 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
+from analysis.blocks import Map
 from analysis.conclusion import Conclusion, Group, conclude
 from analysis.contents import gather
-from analysis.further import Map
 from analysis.load import Study, load
 from analysis.memory import Limits, found_in
 from analysis.whole_training import Curves

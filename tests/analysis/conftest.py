@@ -124,9 +124,7 @@ def wished_for(sweep, records):
     """Yield the pairs that a search wants, each after the records of those before it are there."""
     while wishes := next_wishes(sweep, table(records).to_pandas() if records else pd.DataFrame()).wishes:
         for wish in wishes:
-            yield sweep.pair_at(
-                wish.values, wish.pass_index, targets=wish.targets or None, most_steps=wish.most_steps
-            )
+            yield sweep.pair_at(wish.values, wish.pass_index, targets=wish.targets or None, most_steps=wish.most_steps)
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from analysis.ladder_sizes import sizes_to_explain
 from analysis.twin import lacking
 from analysis.without import without
+from tests.analysis.test_blocks import group_blocks
 from tests.analysis.test_explain import ladder
-from tests.analysis.test_further import group_blocks
 
 ASKED = {"axis": "width", "baseline": "cpu", "challenger": "gpu", "workload": "branching"}
 SIZES = [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048]

@@ -66,7 +66,7 @@ def test_the_full_form():
 def test_other_texts_are_told_the_legal_ones(text):
     with pytest.raises(
         ValidationError,
-        match="is not a target; one of cpu, cpu-passive, cpu-compile, gpu, gpu-graph, .*, mps, cpu-1",
+        match=r"is not a target; one of cpu, cpu-passive, cpu-compile, gpu, gpu-graph, .*, mps, cpu-1",
     ):
         Target.model_validate(text)
 
