@@ -29,7 +29,7 @@ from analysis.evidence import Evidence, gather
 from analysis.local import DRIFT, LEAST_PAIRS, REACH, Line, Pairs, line_of, read_pairs, within_bracket
 from analysis.question import Question, ask, sizes_of
 from analysis.ratios import compare
-from analysis.rounding import Scale, number
+from analysis.rounding import Scale, number, percent
 from analysis.trials import Points, Trials, read_trials
 from analysis.verdict import TIE, Change, Conclusion, Stop, Verdict, conclude
 
@@ -425,7 +425,7 @@ def _settle(known: _Known, *, scanned: bool) -> list[Request]:
                 pairs = least if end.state else MOST_SETTLE_PAIRS
                 wanted[end.size] = max((pairs, "the end of the range has to be certain"), wanted.get(end.size, (0, "")))
     is_settled = scanned and all(pairs <= known.asked(size) for size, (pairs, _) in wanted.items())
-    if is_settled and known.conclusion.verdict is Verdict.UNDETERMINED and not known.conclusion.changes:
+    if is_settled and not known.conclusion.changes and known.conclusion.verdict is not Verdict.TIE:
         unsure = [stop for stop in stops if stop.measured and not stop.state]
         wanted = {stop.size: (SETTLED_PAIRS, "too noisy to be decided by fewer pairs") for stop in unsure}
     requests = [
@@ -449,13 +449,17 @@ def _nothing_to_narrow(known: _Known) -> str:
     """Why there is no change whose interval could be narrowed; empty if there is one."""
     conclusion, stops = known.conclusion, known.evidence.stops
     low, high = known.search.baseline, known.search.challenger
+    margin = known.search.margin
     match conclusion.verdict:
         case Verdict.TIE:
             return f"{low} and {high} take the same time at every size"
+        case Verdict.ALWAYS_BASELINE if margin > 0:
+            return f"{high} is nowhere {percent(margin)} faster, and certainly not at both ends"
         case Verdict.ALWAYS_BASELINE:
             return f"{low} is faster throughout, and certainly so at both ends"
         case Verdict.ALWAYS_CHALLENGER:
-            return f"{high} is faster throughout, and certainly so at both ends"
+            much = f"at least {percent(margin)} " if margin > 0 else ""
+            return f"{high} is {much}faster throughout, and certainly so at both ends"
     measured = [stop for stop in stops if stop.measured]
     if len(measured) >= LEAST_SIZES and len(measured) == len(stops):
         u = np.array([stop.position for stop in measured])

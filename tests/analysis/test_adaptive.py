@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from analysis import crossovers
 from analysis.adaptive import Range, Request, Search, advise
 from analysis.local import DRIFT, Pairs, fit_line, narrowed
+from analysis.summary import summarise
 from analysis.verdict import Verdict
 
 ASKED = {"axis": "size", "baseline": "cpu", "challenger": "gpu"}
@@ -73,6 +74,26 @@ def test_the_whole_range_is_scanned_before_anything_is_narrowed():
     assert scanned == [2.0**n for n in range(4, 15)]
     assert stages[: len(scanned)] == ["scan"] * len(scanned)
     assert "polish" in stages
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_noisy_machine_is_not_given_up_before_each_undecided_size_had_its_pairs(seed):
+    frame, _, advice = run(Machine(falling(slope=0.15), noise=0.6, seed=seed), asked())
+    pairs = frame.groupby("size")["pass_index"].nunique()
+    (answer,) = crossovers(frame, axis="size", baseline="cpu", challenger="gpu", drift=DRIFT).to_dict("records")
+    if not (answer["verdict"] == "several" or answer["bracket_low"] < math.inf) and advice.pairs < asked().max_pairs:
+        sizes = summarise(frame, axis="size", baseline="cpu", challenger="gpu", drift=DRIFT).set_index("size")
+        unsure = sizes.index[sizes["state"] == "undecided"]
+        assert (pairs[unsure] >= 3).all(), advice.stop
+        ends = [size for size in (WIDE.low, WIDE.high) if size in unsure]
+        assert (pairs[ends] >= 6).all(), advice.stop
+
+
+def test_with_a_margin_the_end_of_a_search_speaks_of_it():
+    _, _, never = run(Machine(lambda _: 0.02), asked(margin=0.1))
+    _, _, always = run(Machine(lambda _: -0.6), asked(margin=0.1))
+    assert never.stop == "gpu is nowhere 10 % faster, and certainly not at both ends"
+    assert always.stop == "gpu is at least 10 % faster throughout, and certainly so at both ends"
 
 
 def test_pairs_are_measured_on_either_side_of_the_change():
