@@ -24,6 +24,7 @@ from analysis.rounding import Scale, number, seconds, shown
 from analysis.sentence import Topic, verdict_sentence
 from analysis.summary import summarise
 from sweeps.ladder import HEADLINE
+from sweeps.record import CONTENDED
 
 NO_WARM_UP = "the rows do not tell how long the warm-up took"
 ONCE = "measured once, so the cold start has no interval"
@@ -294,7 +295,7 @@ def _paired(first: pd.DataFrame, second: pd.DataFrame) -> tuple[_Cold | None, in
     ]
     both = sides[0].merge(sides[1], on="pass_index", suffixes=("", "_other"))
     if "interference" in both:
-        disturbed = both["interference"].eq("contended") | both["interference_other"].eq("contended")
+        disturbed = both["interference"].eq(CONTENDED) | both["interference_other"].eq(CONTENDED)
         both = both[~disturbed] if (~disturbed).sum() >= LEAST_CLEAN else both
     prepared = both["prepare_s"].notna() & both["prepare_s_other"].notna()
     both = both[prepared] if prepared.any() else both

@@ -160,30 +160,31 @@ def gather(study: Study, conclusion: Conclusion) -> Contents:
     topic = conclusion.groups[0].topic if conclusion.groups else memory.topic_of(study)
     missing = study.planned - len(study.answered)
     costs = costs_of(study, conclusion)
+    sections = tuple(
+        Section(
+            group=group,
+            rows=tuple(
+                _size_row(dict(zip(group.sizes.columns, row, strict=True)), group.topic)
+                for row in group.sizes.itertuples(index=False, name=None)
+            ),
+            reasons=tuple(str(reason) for reason in group.crossover["reasons"]),
+            thresholds=thresholds(group),
+            ladder=_ladder(group, study),
+            blocks=about_group(group, study, conclusion, costs),
+        )
+        for group in conclusion.groups
+    )
     return Contents(
         study=study.name,
         asked=sweep.question,
         heading=_heading(study, conclusion),
-        verdicts=verdicts_of(study, conclusion),
+        verdicts=_verdicts(study, conclusion, sections),
         topic=topic,
         decision_header=(f"{topic.challenger} {topic.faster}?" if topic.margin > 0 else "faster"),
         progress=_progress(study),
         unfinished=missing > 0 or set(study.by_status) != {"ok"} or not _is_whole(study),
         note=_note(sweep),
-        sections=tuple(
-            Section(
-                group=group,
-                rows=tuple(
-                    _size_row(dict(zip(group.sizes.columns, row, strict=True)), group.topic)
-                    for row in group.sizes.itertuples(index=False, name=None)
-                ),
-                reasons=tuple(str(reason) for reason in group.crossover["reasons"]),
-                thresholds=thresholds(group),
-                ladder=_ladder(group, study),
-                blocks=about_group(group, study, conclusion, costs),
-            )
-            for group in conclusion.groups
-        ),
+        sections=sections,
         blocks=about_study(study, conclusion, costs),
         warnings=study.warnings,
         causes=_causes(study),
@@ -194,11 +195,12 @@ def gather(study: Study, conclusion: Conclusion) -> Contents:
     )
 
 
-def verdicts_of(study: Study, conclusion: Conclusion) -> tuple[str, ...]:
-    """Return the answers of a study in words: a sentence for each comparison, or of what fits for each target."""
+def _verdicts(study: Study, conclusion: Conclusion, sections: Sequence[Section]) -> tuple[str, ...]:
+    """Return the answers of a study in words: to what it asks for each comparison, or what fits on each target."""
     if study.sweep.strategy == "largest":
         return memory.headlines(memory.found_in(study), study)
-    return tuple(group.sentence for group in conclusion.groups)
+    told = ([block.sentences[0] for block in each.blocks if block.answers] for each in sections)
+    return tuple(v for group, own in zip(conclusion.groups, told, strict=True) for v in own or [group.sentence])
 
 
 def _heading(study: Study, conclusion: Conclusion) -> str:

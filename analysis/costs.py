@@ -19,6 +19,7 @@ from analysis.question import Floats
 from analysis.rounding import listed, percent, rate, seconds
 from analysis.step_times import reduce_step_times
 from sweeps.ladder import HEADLINE
+from sweeps.record import CONTENDED
 
 #: A law of three terms that is fitted to fewer points says nothing.
 LEAST_SIZES = 4
@@ -138,7 +139,7 @@ def _points(frame: pd.DataFrame, keys: list[str], axis: str) -> pd.DataFrame:
     sized = rows[[*keys, "rung", axis]].rename(columns={axis: SIZE})  # an axis may be called "flops"
     rows = pd.concat([sized, work_of(rows)], axis=1).assign(
         log_s=np.log(np.where(time_s > 0, time_s, np.nan)),
-        disturbed=rows["interference"].eq("contended").fillna(False).astype(bool) if "interference" in rows else False,
+        disturbed=rows["interference"].eq(CONTENDED).fillna(False).astype(bool) if "interference" in rows else False,
     )
     rows = rows[rows["log_s"].notna() & rows[SIZE].notna()]
     at = [*keys, "rung", SIZE, *WORK]

@@ -24,7 +24,7 @@ from sweeps.errors import StudyError, printable
 from sweeps.folder import Folder
 from sweeps.ladder import HEADLINE, UNWAITED
 from sweeps.parameter import Value
-from sweeps.record import COLUMNS, first_line
+from sweeps.record import COLUMNS, CONTENDED, first_line
 from sweeps.study import read_records, read_sweep
 
 #: The column that tells kinds of machine apart; it is made here and only where there is more than one.
@@ -55,6 +55,10 @@ STATUS_WORDS = {
     "unavailable": "not available",
     "skipped_larger": "skipped after a smaller size failed",
 }
+
+
+#: Where more than this share of the trials was disturbed, the conclusion is doubtful.
+MOSTLY = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,6 +270,13 @@ def _doubts(final: pd.DataFrame, frame: pd.DataFrame, sweep: Sweep) -> list[str]
             shown = ", ".join(f"{value}: {count} trials" for value, count in counts.items())
             apart = "each is judged by itself" if MACHINE in frame else "they may not be comparable"
             doubts.append(f"the rows come from {len(counts)} versions of {what} ({shown}); {apart}")
+    ok = frame[frame["status"].eq("ok") & frame["target"].isin([sweep.baseline, sweep.challenger])]
+    disturbed = int(ok["interference"].eq(CONTENDED).sum())
+    if sweep.strategy != "largest" and disturbed > MOSTLY * len(ok):
+        doubts.append(
+            f"{disturbed} of {len(ok)} trials were disturbed by something else on their cores, so that times and "
+            "verdict may be about that: measure again when the machine is quiet"
+        )
     if MACHINE in frame:
         kinds = frame[KIND].dropna().unique()
         doubts.append(

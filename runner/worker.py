@@ -185,6 +185,8 @@ def _limit_memory(request: Mapping[str, Any], device: Device, company: Company, 
         start_threads()
         if most is None and (most := memory_limit.spare_bytes()) is None:
             raise DeviceUnavailable("this system does not tell how much memory is left: give the target a max_memory")
+        if request["for_memory"]:
+            memory_limit.give_back_freed()
         memory_limit.set_limit(most // company.size)
     found["max_memory_bytes"] = most
     if most is None:

@@ -26,6 +26,8 @@ SCHEMA_VERSION = 4
 #: Rows of an older schema name their trials in another way: such a study can be reported on, not continued.
 CONTINUED_SINCE = 2
 LONGEST_LINE = 160
+#: Interference of a trial that something else disturbed.
+CONTENDED = "contended"
 
 STATUSES = (
     "ok",

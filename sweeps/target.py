@@ -46,7 +46,7 @@ def _bytes(value: Any) -> Any:
         value = round(float(found[1]) * UNITS[unit]) if unit in UNITS else value
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and 2**20 <= value <= 2**50):
         return value
-    raise ValueError(f"max_memory: {show(value)} is not allowed; from 1 MiB on, such as 2 GiB or 500 MB")
+    raise ValueError(f"{show(value)} is not allowed; from 1 MiB on, such as 2 GiB or 500 MB")
 
 
 class Target(BaseModel):
@@ -117,7 +117,7 @@ class Target(BaseModel):
                     raise ValueError(f"{key}: {value} is something that {self.device} does not have; only CUDA does")
         if self.device != "cpu" and self.side_by_side != 1:
             raise ValueError(
-                f"side_by_side: {self.side_by_side} is for CPUs only; one training at a time has an accelerator"
+                f"side_by_side: {self.side_by_side} is for CPUs only: an accelerator runs one training at a time"
             )
         for label in self.where:
             if not LABEL_NAME.fullmatch(label):

@@ -32,6 +32,8 @@ class Block:
         rows: The cells of its table.
         notes: What to know about it.
         drawing: What its chart shows, if it has one.
+        answers: Whether its first sentence is what the sweep has asked for, and so the verdict in place of the one on
+            the time of a step.
     """
 
     heading: str
@@ -40,3 +42,4 @@ class Block:
     rows: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
     drawing: Group | Map | memory.Limits | whole_training.Curves | None = None
+    answers: bool = False

@@ -25,7 +25,7 @@ def to_loss(group: Group, study: Study) -> Block | None:
     heading, rivals = f"Time to a loss of {number(goal)}", (sweep.baseline, sweep.challenger)
     frame = whole_training.in_time_to_loss(group.frame, goal)
     if not any(whole_training.descents(group.frame)):
-        return Block(heading=heading, sentences=("Nothing was trained as a whole, so it is not known.",))
+        return Block(heading=heading, sentences=("Nothing was trained as a whole, so it is not known.",), answers=True)
     _, (found,) = judge(frame, study, rivals, group_by=(), measure=whole_training.to_loss(goal))
     rows = []
     for row in found.sizes.to_dict("records"):
@@ -48,6 +48,7 @@ def to_loss(group: Group, study: Study) -> Block | None:
         rows=tuple(rows),
         notes=(whole_training.UNTIL_LOSS.format(number(goal)),),
         drawing=_curves(group, found, goal),
+        answers=True,
     )
 
 
@@ -103,10 +104,11 @@ def tuning(group: Group, study: Study) -> Block | None:
         rows.append((shown(size), *(cells.get(name, NOTHING) for name in names if name in at_once)))
     return Block(
         heading="Tuning",
-        sentences=(found.sentence,),
+        sentences=(found.sentence, f"A single step: {group.sentence}"),
         header=(sweep.axis, *header),
         rows=tuple(rows),
         notes=(whole_training.CONFIGURATION,),
+        answers=True,
     )
 
 

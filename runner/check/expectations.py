@@ -73,6 +73,13 @@ _EVERYWHERE = (
         *("process start", "from asking for a trial's process to its first line (median)", -math.inf, 0.1, "s"),
         "0.016-0.026 s measured on 2 virtual cores",
     ),
+    Expectation(
+        key="disturbed",
+        what="trials that something else disturbed on their cores, so that their times are doubtful",
+        unit="of all",
+        high=0.2,
+        source="a machine that does nothing else meanwhile",
+    ),
 )
 
 _ON_GPU = (

@@ -13,6 +13,7 @@ from typing import Any
 from runner.check.plan import AXIS, Question
 from runner.check.units import shown
 from sweeps.ladder import COLD, HEADLINE
+from sweeps.record import CONTENDED
 
 Row = Mapping[str, Any]
 
@@ -115,19 +116,22 @@ def medians(rows: Iterable[Row], rung: str = HEADLINE) -> dict[tuple[int, str], 
 def _processes(every: Sequence[Row], own: Sequence[Row]) -> dict[str, Found]:
     if not every:
         return dict.fromkeys(
-            ("ended otherwise", "not forked", "process start", "not in a child", "open before"), Found(text="no rows")
+            ("ended otherwise", "not forked", "process start", "not in a child", "open before", "disturbed"),
+            Found(text="no rows"),
         )
     ended = [row for row in every if row["status"] != "ok"]
     kinds = {f"{row['status']} ({row['target']}, {row['rung']})" for row in ended}
     spawned = [row for row in every if row["start_method"] not in ("fork", None)]
     failed = [row for row in own if row["start_method"] == "fork" and row["status"] != "ok"]
     reasons = [dict(row["null_reasons"] or ()).get("cold_context_s", "") for row in own]
+    disturbed = [row for row in every if row["interference"] == CONTENDED]
     was_open = [reason for reason in reasons if reason.startswith(OPEN_BEFORE)]
     found = {
         "ended otherwise": _value(len(ended), f"{len(ended)} of {len(every)} {', '.join(sorted(kinds))}".rstrip()),
         "not forked": _value(len(spawned), f"{len(spawned)} of {len(every)}"),
         "not in a child": _value(len(failed), f"{len(failed)} of {len(own)}"),
         "open before": _value(len(was_open), f"{len(was_open)} of {len(own)}"),
+        "disturbed": _value(len(disturbed) / len(every), f"{len(disturbed)} of {len(every)}"),
     }
     starts = [row["process_start_s"] for row in every if row["process_start_s"] is not None]
     # The nursery is still importing torch when the first trial is asked for.

@@ -94,6 +94,9 @@ class _Check:
         self._executor = Local(accelerators=probed.count if device == "gpu" else 0, source=None)
         self._stores = {question.name: Store(folder / question.name, question, pause_s=0.0) for question in asked}
         self._code_version = code_version(None)
+        for store in self._stores.values():
+            for warning in store.warnings:
+                log.say(f"Warning: {warning}")
         self._cold = next(question for question in asked if question.name == COLD_STUDY)
         self._left_out = ""
         """Why steps were not taken apart; empty if they are."""

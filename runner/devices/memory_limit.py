@@ -9,6 +9,8 @@ aside. RLIMIT_AS counts address space too that nobody uses, of which libraries r
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import sys
 
 from runner.devices.device import DeviceUnavailable
@@ -16,6 +18,9 @@ from runner.devices.host_memory import available_bytes, status_bytes
 
 #: Of the memory that a node has left, a trial with a limit may take this much.
 SHARE_OF_AVAILABLE = 0.8
+
+#: A setting of glibc's malloc.h, and its value before glibc moves it: from here on a block is a mapping of its own.
+_M_MMAP_THRESHOLD, _MMAP_THRESHOLD_BYTES = -3, 128 * 1024
 
 _before: list[tuple[int, int]] = []  # soft and hard limit of this process before it was given another; one at most
 
@@ -51,6 +56,17 @@ def set_limit(size_bytes: int) -> None:
         raise DeviceUnavailable(f"max_memory {in_words(size_bytes)} is more than this process may have (ulimit -d)")
     _before[:] = [(soft, hard)]
     resource.setrlimit(resource.RLIMIT_DATA, (taken + size_bytes, hard))
+
+
+def give_back_freed() -> None:
+    """Have the C library give freed blocks back at once, so that what fits does not depend on what came before.
+
+    By itself it keeps blocks of up to 32 MiB once one of that size has been freed, in a heap with gaps: the same
+    training then fits into a limit, or not, by the order of its allocations. Times are longer for it: it is meant for
+    trials whose memory alone is asked. Where the C library has no such setting, nothing is changed.
+    """
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD_BYTES)
 
 
 def lift_limit() -> None:

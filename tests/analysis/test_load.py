@@ -294,3 +294,13 @@ def test_what_a_terminal_would_obey_is_not_read(make_study):
     assert any(warning.startswith("trials/[31mhi.parquet is damaged") for warning in study.warnings)
     write(folder)
     assert all("\x1b" not in (folder / f"report.{kind}").read_text() for kind in ("html", "md"))
+
+
+@pytest.mark.parametrize(("share", "is_told"), [(0.4, False), (0.6, True)])
+def test_a_study_whose_trials_were_mostly_disturbed_says_so(make_study, share, is_told):
+    def row(target, size, index):
+        return {"interference": "contended" if index < 5 * share else "clean"}
+
+    told = [text for text in load(make_study(row=row)).warnings if "were disturbed by something else" in text]
+    assert bool(told) == is_told
+    assert all(text.startswith("36 of 60 trials were disturbed") for text in told)

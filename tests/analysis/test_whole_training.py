@@ -90,6 +90,7 @@ def test_the_change_in_time_to_the_loss_is_not_that_in_time_a_step(make_study):
     block = blocks_of(folder)["Time to a loss of 0.5"]
     assert "gpu trains this mlp model to a loss of 0.5 faster than cpu" in block.sentences[0]
     assert block.sentences[1].startswith("A single step: From batch_size")
+    assert write(folder).sentences == block.sentences[:1]  # the sweep asks for the loss
     assert block.header == ("batch_size", "cpu: epochs", "cpu: time", "gpu: epochs", "gpu: time", "compared")
     assert block.rows[0][1:5] == ("2", "8.00 ms", "4", "362 ms")
 
@@ -259,7 +260,9 @@ def test_configurations_an_hour_are_those_of_a_node(make_study):
 def test_the_report_says_from_what_size_who_tries_more(make_study):
     folder = make_study(row=tuned, **TUNED)
     block = blocks_of(folder)["Tuning"]
-    (sentence,) = block.sentences
+    sentence, of_a_step = block.sentences
+    assert of_a_step.startswith("A single step: ")
+    assert write(folder).sentences == (sentence,)
     assert sentence.endswith("gpu tries configurations faster than cpu-many.")
     frame = per_configuration(load(folder).frame)
     (found,) = crossovers(frame, axis="batch_size", baseline="cpu-many", challenger="gpu").to_dict("records")

@@ -38,6 +38,21 @@ class Known:
     def step(self):
         return self.loss + sum(block[0] for block in [torch.ones(2**18) for _ in range(self.size)])
 """
+#: Keeps a block of so many MiB while it makes the next one, as gradients are kept.
+KEEPS = """\
+import torch
+
+class Keeps:
+    def __init__(self, *, seed, size):
+        self.size = size
+
+    def prepare(self, device, target):
+        self.loss, self.kept = torch.zeros(()), None
+
+    def step(self):
+        self.kept = torch.ones(self.size * 2**18)
+        return self.loss
+"""
 #: Says what torch's other libraries say when they are refused memory, or dies of it as C++ does.
 REFUSED = """\
 import os, sys
@@ -76,6 +91,13 @@ def test_the_limit_is_where_it_was_asked_for(threads, most):
     assert (fails["status"], fails["error_type"], fails["max_memory_bytes"]) == ("oom", "RuntimeError", most * MIB)
     assert "DefaultCPUAllocator" in fails["error_message"]
     assert 0.9 * most * MIB <= fits["peak_memory_bytes"] - fits["memory_at_start_bytes"] <= 1.2 * most * MIB
+
+
+@linux_only
+def test_what_fits_does_not_depend_on_the_order_of_allocations():
+    asked = {"source": KEEPS, "factory": "Keeps", "for_memory": True}
+    fits = [ask(limited(60 * MIB, 1), size=size, **asked)["status"] for size in (9, 16, 20, 28, 32, 40)]
+    assert fits == ["ok", "ok", "ok", "ok", "oom", "oom"]
 
 
 @linux_only
