@@ -54,7 +54,7 @@ def test_a_case_runs(case, groups, tmp_path):
     rows = read_records(tmp_path / "study")[0].to_pylist()
     headline = [row for row in rows if row["rung"] == "e2e"]
     assert {row["status"] for row in rows} == {"ok"}
-    assert {row["rung"] for row in rows} == ({"e2e", "twin"} if case == "sequence" else {"e2e"})
+    assert {row["rung"] for row in rows} == ({"e2e", "twin", "cold"} if case == "sequence" else {"e2e"})
     assert len({row["trial_id"] for row in headline}) == 2 * 2 * len(groups)  # sizes, targets
     assert all(row["loss_step_1"] is not None and min(row["step_times_s"]) > 0 for row in headline)
     found = json.loads((tmp_path / "study" / "crossovers.json").read_text())["crossovers"]

@@ -424,7 +424,7 @@ def test_help_shows_what_exists_and_nothing_else(run):
     shown = run("--help", COLUMNS="200")
     assert shown.returncode == 0
     known = {"--out", "--set", "--targets", "--list", "--address", "--local", "--retry", "--wait", "--help"}
-    known |= {"--max-minutes", "--plan", "--verbose"}
+    known |= {"--max-minutes", "--plan", "--verbose", "--against"}
     flags = set(re.findall(r"(?<![\w-])--[a-z-]+", shown.stdout))
     assert flags - {"--report", "--no-report"} == known
 
