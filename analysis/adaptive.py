@@ -450,16 +450,17 @@ def _nothing_to_narrow(known: _Known) -> str:
     conclusion, stops = known.conclusion, known.evidence.stops
     low, high = known.search.baseline, known.search.challenger
     margin = known.search.margin
+    throughout = "throughout" if all(known.evidence.informed) else "wherever both could be compared"
     match conclusion.verdict:
         case Verdict.TIE:
             return f"{low} and {high} take the same time at every size"
         case Verdict.ALWAYS_BASELINE if margin > 0:
             return f"{high} is nowhere {percent(margin)} faster, and certainly not at both ends"
         case Verdict.ALWAYS_BASELINE:
-            return f"{low} is faster throughout, and certainly so at both ends"
+            return f"{low} is faster {throughout}, and certainly so at both ends"
         case Verdict.ALWAYS_CHALLENGER:
             much = f"at least {percent(margin)} " if margin > 0 else ""
-            return f"{high} is {much}faster throughout, and certainly so at both ends"
+            return f"{high} is {much}faster {throughout}, and certainly so at both ends"
     measured = [stop for stop in stops if stop.measured]
     if len(measured) >= LEAST_SIZES and len(measured) == len(stops):
         u = np.array([stop.position for stop in measured])

@@ -84,7 +84,7 @@ class Topic:
     def more(self) -> str:
         """What to measure for a clearer answer."""
         if self.workload and not self.passes:
-            return "a larger max_pairs or a grid with more passes"
+            return "a grid with more passes (in a folder of its own)"
         return f"more passes (--set passes={max(2 * self.passes, ADVISED_PASSES)})" if self.workload else "more repeats"
 
     @property

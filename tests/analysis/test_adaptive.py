@@ -96,6 +96,14 @@ def test_with_a_margin_the_end_of_a_search_speaks_of_it():
     assert always.stop == "gpu is at least 10 % faster throughout, and certainly so at both ends"
 
 
+def test_where_one_fails_at_large_sizes_the_end_does_not_speak_of_them():
+    def fail(target, size):
+        return "error" if target == "gpu" and size >= 256 else None
+
+    _, _, advice = run(Machine(lambda _: 0.6, fail=fail), asked())
+    assert advice.stop == "cpu is faster wherever both could be compared, and certainly so at both ends"
+
+
 def test_pairs_are_measured_on_either_side_of_the_change():
     frame, requests, advice = run(Machine(falling(slope=1.2)), asked(half_width=0.06))
     polished = {request.size for request in requests if request.stage == "polish"}

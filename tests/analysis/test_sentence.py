@@ -159,7 +159,7 @@ def test_undetermined_says_what_is_known_and_what_to_do(states, row, said):
 
 def test_after_a_search_no_passes_are_advised():
     sentence = told("undetermined", "b?????", topic=asked(passes=0))
-    assert sentence.endswith("; a larger max_pairs or a grid with more passes or larger sizes would tell.")
+    assert sentence.endswith("; a grid with more passes (in a folder of its own) or larger sizes would tell.")
 
 
 def test_undetermined_with_a_margin_does_not_name_a_winner():
