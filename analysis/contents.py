@@ -39,6 +39,9 @@ CPU_ONLY = (
     "The same sweep on a machine with an accelerator, with --targets cpu,gpu, says from what size that one wins."
 )
 
+#: How trials end that look for what fits.
+FITTING = frozenset({"ok", "oom"})
+
 
 @dataclass(frozen=True, kw_only=True)
 class SizeRow:
@@ -159,6 +162,7 @@ def gather(study: Study, conclusion: Conclusion) -> Contents:
     sweep = study.sweep
     topic = conclusion.groups[0].topic if conclusion.groups else memory.topic_of(study)
     missing = study.planned - len(study.answered)
+    fine = FITTING if sweep.strategy == "largest" else {"ok"}
     costs = costs_of(study, conclusion)
     sections = tuple(
         Section(
@@ -182,7 +186,7 @@ def gather(study: Study, conclusion: Conclusion) -> Contents:
         topic=topic,
         decision_header=(f"{topic.challenger} {topic.faster}?" if topic.margin > 0 else "faster"),
         progress=_progress(study),
-        unfinished=missing > 0 or set(study.by_status) != {"ok"} or not _is_whole(study),
+        unfinished=missing > 0 or not set(study.by_status) <= fine or not _is_whole(study),
         note=_note(sweep),
         sections=sections,
         blocks=about_study(study, conclusion, costs),
@@ -218,6 +222,11 @@ def _note(sweep: Sweep) -> str:
 
 def _progress(study: Study) -> str:
     counts = study.by_status
+    if study.sweep.strategy == "largest":
+        told = [f"{counts.get('ok', 0)} fitted, {counts.get('oom', 0)} did not"]
+        told += [f"{count} {status}" for status, count in counts.items() if status not in FITTING]
+        text = f"{len(study.answered)} trials: {', '.join(told)}"
+        return f"{text}." if _is_whole(study) else f"{text}; {NOT_FINISHED}."
     failed = [f"{count} {status}" for status, count in counts.items() if status != "ok"]
     missing = study.planned - len(study.answered)
     if missing > 0:
@@ -345,7 +354,7 @@ def thresholds(group: Group) -> tuple[Fact, ...]:
 #: Facts that mean nothing where targets are not compared, and how a search for what fits goes about it.
 OF_COMPARISONS = ("passes", "pairs", "timed", "margin", "drift allowance")
 HOW_FOUND = (
-    "each target by itself, one trial of a few steps a size: sizes are doubled until one does not fit, then the gap is "
+    "each target by itself, one short trial a size: sizes are doubled until one does not fit, then the gap is "
     f"halved until the two are neighbours or {percent(PRECISION)} apart"
 )
 

@@ -1,6 +1,7 @@
 """What fits into memory, as people read it: sentences, table, chart, report and the last lines of the command."""
 
 import json
+import re
 
 import pytest
 
@@ -60,6 +61,9 @@ def searched(make_study, *, most, axes=None, **more):
 
 def test_a_search_that_found_its_limits_has_them_as_headline(make_study, capsys):
     study = searched(make_study, most={"cpu": 100, "gpu": 31})
+    contents = gather(load(study), conclude(load(study)))
+    assert re.fullmatch(r"\d+ trials: \d+ fitted, \d+ did not\.", contents.progress)
+    assert not contents.unfinished  # memory that runs out is the answer here
     written = write(study)
     assert written.sentences == (
         "On cpu batch_size 100 fits and 101 does not.",
