@@ -450,7 +450,9 @@ def _nothing_to_narrow(known: _Known) -> str:
     conclusion, stops = known.conclusion, known.evidence.stops
     low, high = known.search.baseline, known.search.challenger
     margin = known.search.margin
-    throughout = "throughout" if all(known.evidence.informed) else "wherever both could be compared"
+    legal, sizes = known.search.range, known.evidence.sizes
+    is_whole = all(known.evidence.informed) and {legal.low, legal.high} <= {*sizes}
+    throughout = "throughout" if is_whole else "wherever both could be compared"
     match conclusion.verdict:
         case Verdict.TIE:
             return f"{low} and {high} take the same time at every size"

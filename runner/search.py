@@ -23,6 +23,9 @@ from sweeps.trial import Trial
 
 #: After so many pairs in a row of which a rival could not be had, the rest could not be answered either.
 MOST_WITHOUT_RIVAL = 2
+#: After so many pairs, in each of which the same rival did not end well, the cause has to be mended first.
+MOST_BROKEN = 4
+BROKEN = frozenset({"error", "crashed", "invalid"})
 
 
 class Wish(Protocol):
@@ -130,8 +133,7 @@ class Search:
         """
         self._under_way = [(wish, ids) for wish, ids in self._under_way if not ids.isdisjoint(under_way)]
         self.reasons = []
-        if not self.stop:
-            self.stop = self._absence(under_way)
+        self.stop = self._absence(under_way)  # anew: a repeat of a disturbed trial may have changed what is known
         if self.stop:
             return []
         asked = self._decide(self._rows(), [wish for wish, _ in self._under_way], free)
@@ -170,17 +172,24 @@ class Search:
         return status not in DONE or (status in self._retry and trial.trial_id not in self._begun)
 
     def _absence(self, under_way: AbstractSet[str]) -> str:
-        """Say that a rival cannot be had, so that nothing can be compared; empty while it can."""
+        """Say that a rival cannot be had, or never ends well, so that nothing can be compared; empty while it can."""
         rivals = (self._sweep.baseline, self._sweep.challenger)
         in_vain, why = 0, ""
+        broken: list[tuple[str, str, str]] = []  # of each pair: a rival that did not end well, how, and why
         for wish, trials in self._asked:
             final = {trial.target.name: self._store.final(trial.trial_id) for trial in trials}
             if wish.targets or not under_way.isdisjoint(trial.trial_id for trial in trials):
                 continue
+            broken += [(n, *final[n][::2]) for n in rivals if final.get(n, ("",))[0] in BROKEN][:1] or [("", "", "")]
             missing = [name for name in rivals if final.get(name, ("",))[0] == "unavailable"]
             in_vain = in_vain + 1 if missing else 0
             why = f"{missing[0]} is not available ({first_line(final[missing[0]][2])})" if missing else ""
-        return f"{why}; the same command goes on when it is" if in_vain >= MOST_WITHOUT_RIVAL else ""
+        if in_vain >= MOST_WITHOUT_RIVAL:
+            return f"{why}; the same command goes on when it is"
+        name, status, message = broken[0] if broken else ("", "", "")
+        if name and len(broken) >= MOST_BROKEN and all(each[:2] == (name, status) for each in broken):
+            return f"{name} ended as {status} in each of the first {len(broken)} pairs ({first_line(message)})"
+        return ""
 
 
 def rows_that_count(

@@ -104,6 +104,15 @@ def test_where_one_fails_at_large_sizes_the_end_does_not_speak_of_them():
     assert advice.stop == "cpu is faster wherever both could be compared, and certainly so at both ends"
 
 
+def test_sizes_beyond_a_deadline_were_not_compared_either():
+    def fail(target, size):
+        return "timeout" if target == "gpu" and size >= 256 else None
+
+    _, requests, advice = run(Machine(lambda _: 0.6, fail=fail), asked())
+    assert max(request.size for request in requests) < WIDE.high
+    assert advice.stop == "cpu is faster wherever both could be compared, and certainly so at both ends"
+
+
 def test_pairs_are_measured_on_either_side_of_the_change():
     frame, requests, advice = run(Machine(falling(slope=1.2)), asked(half_width=0.06))
     polished = {request.size for request in requests if request.stage == "polish"}

@@ -1018,6 +1018,20 @@ def test_a_rival_that_cannot_be_had_ends_a_search_soon_and_is_waited_for_once(fo
     assert len(executor.of("cpu")) == 1, "what is there is not measured again"
 
 
+@pytest.mark.parametrize(("sound", "is_given_up"), [((), True), ((2,), False)])
+def test_a_rival_that_never_ends_well_ends_a_search_and_is_the_reason(folder, sound, is_given_up):
+    sweep = make_sweep(**SEARCHED)
+
+    def answer(trial, _):
+        fails = trial.target.name == sweep.challenger and trial.parameters["batch_size"] not in sound
+        return "error" if fails else "ok"
+
+    search, _ = search_for(folder, Asker(range(1, 11)), Pretend([node("a")], answer), sweep=sweep)
+    first = f"{sweep.challenger} ended as error in each of the first 4 pairs"
+    assert search.stop.startswith(first) if is_given_up else search.stop == "all is seen"
+    assert search.statuses().total() == (8 if is_given_up else 20)
+
+
 def test_a_search_without_any_node_ends_too(folder):
     search, _ = search_for(folder, Asker(range(1, 41)), Pretend([]), wait_s=0.0)
     assert search.statuses() == {"unavailable": 4}
