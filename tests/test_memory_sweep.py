@@ -35,8 +35,7 @@ def peak_bytes(sweep, rows):
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit what a process allocates")
 @pytest.mark.timeout(400)
 def test_the_sweep_that_ships_finds_what_its_model_needs(tmp_path):
-    """Between 0.4 and 1 of what its tensors alone would allow: the buffers of libraries and an allocator's gaps are in
-    a limit of a process too. They were a third with 1 GiB, and are more with so little."""
+    """Between 0.5 and 1 of what its tensors alone would allow: a limit of a process holds buffers of libraries too."""
     shipped, most = load("memory_limit", accelerator=False), 256 * MIB
     changes = {
         "targets": [{**target.model_dump(), "max_memory": most} for target in shipped.targets],
@@ -52,5 +51,6 @@ def test_the_sweep_that_ships_finds_what_its_model_needs(tmp_path):
     found = json.loads((tmp_path / "study" / "crossovers.json").read_text())["fits"]
     assert [fit["target"] for fit in found] == ["cpu-1", "cpu"]
     for fit in found:
-        assert 0.4 * at_best < fit["fits"] < fit["fails"] < at_best, (fit, at_best)
+        assert 0.5 * at_best < fit["fits"] < at_best, (fit, at_best)
+        assert fit["fails"] == fit["fits"] + 128
         assert 0.6 * most < fit["peak_bytes"] < 1.2 * most

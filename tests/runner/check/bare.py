@@ -47,8 +47,11 @@ def make_bare(folder):
 
 
 def run_bare(python, *words, **variables):
-    """Run this Python in the root of the project, as a person without any of our settings would."""
-    environment = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
+    """Run this Python in the root of the project, as a person without any of our settings would.
+
+    Nor with those of a make that runs the tests: its child would say which folder it enters.
+    """
+    environment = {name: text for name, text in os.environ.items() if not name.startswith(("PYTHON", "MAKE", "MFLAGS"))}
     return subprocess.run(
         [python, *words],
         cwd=ROOT,
