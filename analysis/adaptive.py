@@ -111,6 +111,22 @@ class Search:
         if isinstance(self.axis, str) and not self.range.low > 0:
             raise ValueError(f"range from {self.range.low:g}: sizes must be above 0 (for exponents: column, base)")
 
+    def asked_of(self, frame: pd.DataFrame, *, drift: float | None) -> Question:
+        """Return what records are asked.
+
+        Raises:
+            ValueError: If a column is missing, a target is unknown, or the axis is not numeric.
+        """
+        return ask(
+            frame,
+            axis=self.axis,
+            baseline=self.baseline,
+            challenger=self.challenger,
+            group_by=None,
+            margin=self.margin,
+            drift=drift,
+        )
+
     @property
     def target(self) -> float:
         """The half width asked for, in u."""
@@ -247,15 +263,7 @@ class _Known:
 
 
 def _read(frame: pd.DataFrame, search: Search, pending: Sequence[Request]) -> _Known:
-    question = ask(
-        frame,
-        axis=search.axis,
-        baseline=search.baseline,
-        challenger=search.challenger,
-        group_by=None,
-        margin=search.margin,
-        drift=DRIFT,
-    )
+    question = search.asked_of(frame, drift=DRIFT)
     points, trials = read_trials(frame, question)
     (evidence,) = gather(points, trials, compare(points, trials, question), question)
     conclusion = conclude(evidence.stops, assumed=evidence.assumed)

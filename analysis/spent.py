@@ -78,15 +78,7 @@ def spent(frame: pd.DataFrame, search: Search) -> Spent:
     Raises:
         ValueError: If the frame cannot answer the question.
     """
-    question = ask(
-        frame,
-        axis=search.axis,
-        baseline=search.baseline,
-        challenger=search.challenger,
-        group_by=None,
-        margin=search.margin,
-        drift=None,
-    )
+    question = search.asked_of(frame, drift=None)
     points, trials = read_trials(_as_one(frame), question)
     position = question.position(points.size)
     octaves = _octaves(search, question)

@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 
@@ -155,16 +156,7 @@ class Searched:
     def advice(self, *, nodes: int = 1) -> Advice:
         """Return what the search along the first axis wants of so many machines, and what it knows."""
         axis = self.sweep.axis
-        under_way = [
-            Request(
-                size=float(wish.values[axis]),
-                pass_index=wish.pass_index,
-                steps=wish.most_steps or LONG_STEPS,
-                stage=wish.stage,
-                why=wish.why,
-            )
-            for wish in self.pending
-        ]
+        under_way = [Request(size=float(wish.values[axis]), **_begun(wish)) for wish in self.pending]
         return advise(self.rows, replace(self.question, nodes=nodes), pending=under_way)
 
     def mapped(self, *, nodes: int = 1) -> Mapped:
@@ -172,15 +164,7 @@ class Searched:
         grid = grid_of(self.sweep)
         x, y = grid.axes
         under_way = [
-            CellRequest(
-                x=float(wish.values[x]),
-                y=float(wish.values[y]),
-                pass_index=wish.pass_index,
-                steps=wish.most_steps or LONG_STEPS,
-                stage=wish.stage,
-                why=wish.why,
-            )
-            for wish in self.pending
+            CellRequest(x=float(wish.values[x]), y=float(wish.values[y]), **_begun(wish)) for wish in self.pending
         ]
         return ask_cells(self.rows, replace(grid, nodes=nodes), pending=under_way)
 
@@ -217,6 +201,16 @@ class Searched:
         scale = Scale.of([float(size) for size in self.rows[self.sweep.axis]])
         spans = [f"{scale.show(low, -1)} and {scale.show(high, 1)}" for low, high in advice.intervals]
         return f"between {self.sweep.axis} {'; '.join(spans)} {count}"
+
+
+def _begun(wish: Wish) -> dict[str, Any]:
+    """What a wish under way has in common with the request of the search that it came from."""
+    return {
+        "pass_index": wish.pass_index,
+        "steps": wish.most_steps or LONG_STEPS,
+        "stage": wish.stage,
+        "why": wish.why,
+    }
 
 
 def searches(sweep: Sweep, frame: pd.DataFrame, *, pending: Sequence[Wish] = ()) -> tuple[Searched, ...]:

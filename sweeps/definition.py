@@ -222,10 +222,9 @@ class Sweep(BaseModel):
                 raise ValueError(f"{key}: means something with strategy: adaptive only")
         first = self.axes[self.axis]
         least = {"grid": 1, "adaptive": LEAST_SIZES, "largest": 2}[self.strategy]
-        few = first.whole and first.high - first.low + 1 < least if isinstance(first, Span) else len(first) < least
-        if few:
+        if not isinstance(first, Span) and len(first) < least:
             raise ValueError(
-                f"axes.{self.axis}: {show(values_of(first))} is too short to be searched; at least {least} values, "
+                f"axes.{self.axis}: {show(first)} is too short to be searched; at least {least} values, "
                 "or a range such as {from: 4, to: 4096}"
             )
         if self.strategy == "largest" and self.explain:

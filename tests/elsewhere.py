@@ -4,13 +4,15 @@ It is made while a test runs and thrown away with it: nothing of the kind is a m
 """
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from runner.run import record_of
 from sweeps.folder import Folder
-from sweeps.record import Record, table
+from sweeps.record import table
 from sweeps.study import SWEEP, TRIALS
 
 BEGUN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -39,37 +41,24 @@ def record_elsewhere(place, sweep, seconds, *, explained=(), keep=lambda trial: 
         start = BEGUN + timedelta(seconds=30 * number)
         on_gpu = trial.target.needs_accelerator
         row = {
-            "sweep": trial.sweep,
-            "trial_id": trial.trial_id,
-            "config_id": trial.config_id,
-            "pair_id": trial.pair_id,
-            "pair_order": trial.pair_order,
-            "paired": trial.paired,
-            "pass_index": trial.pass_index,
-            "rung": trial.rung,
-            "workload": sweep.workload.rpartition("/")[2],
-            "parameters": trial.parameters,
-            "target": trial.target.name,
             "device": "cpu",
             "mode": trial.target.mode,
             "precision": trial.target.precision,
             "threads_requested": 1,
             "threads_observed": 1,
             "start_method": "fork",
-            "deadline_s": trial.deadline_s,
             "steps_per_block": 4,
             "warmup_steps": 10,
             "loss_step_1": 0.0,
             "loss_step_10": 0.0,
             "status": "ok",
             "step_times_s": [seconds(trial) * chance.lognormvariate(0, 0.02) for _ in range(10)],
-            "started_at": start,
-            "finished_at": start + timedelta(seconds=20),
+            "started_at": start.isoformat(),
+            "finished_at": (start + timedelta(seconds=20)).isoformat(),
             **MACHINE,
             **(GPU if on_gpu else {}),
-            **fields(trial),
         }
-        rows.append(Record(**row))
+        rows.append(replace(record_of(trial, row, attempt=1, code_version="there"), **fields(trial)))
     folder = Folder.at(place)
     folder.make()
     folder.write(SWEEP, sweep.dump().encode())

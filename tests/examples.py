@@ -13,9 +13,9 @@ def run_example(name, folder):
     return _run(EXAMPLES / f"{name}.yaml", folder)
 
 
-def run_sweep(file, folder):
-    """Run a sweep file without Ray into a study folder, and return that."""
-    return _run(file, folder, "--local")
+def run_sweep(file, folder, *flags):
+    """Run a sweep file, or one that ships, without Ray into a study folder, and return that."""
+    return _run(file, folder, "--local", *flags)
 
 
 def _run(file, folder, *flags):

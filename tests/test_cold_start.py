@@ -1,7 +1,5 @@
 """What a start costs and when it is repaid: a prescribed start through the whole program, and the sweep that ships."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -9,6 +7,7 @@ import pytest
 
 from analysis.breakeven import break_even
 from analysis.load import load
+from tests.examples import run_sweep
 
 #: An interval of 95 % misses the truth now and then, but not by much.
 WITHIN = 1.1
@@ -49,15 +48,7 @@ LATER_S = 0.45
 def run(sweep, folder, *settings, targets=""):
     """Run a sweep without Ray, and return the rows."""
     given = [word for each in settings for word in ("--set", each)]
-    done = subprocess.run(
-        [sys.executable, "sweep.py", str(sweep), "--local", "--out", str(folder), "--targets", targets, *given],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    run_sweep(sweep, folder, "--targets", targets, *given)
     return pq.read_table(folder / "trials").to_pylist()
 
 

@@ -1,14 +1,11 @@
 """The whole program against a twin whose effect is known beforehand: prescribed times, with branches and without."""
 
-import subprocess
-import sys
-
 import pytest
 
 from analysis.conclusion import conclude
 from analysis.contents import gather
 from analysis.load import load
-from tests.examples import ROOT
+from tests.examples import run_sweep
 
 #: An interval of 95 % misses the truth now and then, but not by much.
 WITHIN = 1.1
@@ -54,16 +51,7 @@ def study(tmp_path_factory):
     place = tmp_path_factory.mktemp("twin")
     (place / "own.py").write_text(OWN)
     (place / "twin.yaml").write_text(SWEEP)
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "sweep.py"), "twin.yaml", "--local", "--out", "study"],
-        cwd=place,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return load(place / "study")
+    return load(run_sweep(place / "twin.yaml", place / "study"))
 
 
 pytestmark = pytest.mark.timeout(660)
@@ -89,16 +77,7 @@ def test_the_report_says_where_the_change_would_be_and_by_what_factor_it_moves(s
 
 def test_the_sweep_that_ships_measures_the_twin_and_says_what_follows(tmp_path):
     small = ["--set", "axes.width=16,64", "--set", "parameters.depth=2", "--set", "passes=1"]
-    done = subprocess.run(
-        [sys.executable, "sweep.py", "branching", "--local", "--targets", "cpu-1,cpu", *small, "--out", str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    study = load(tmp_path)
+    study = load(run_sweep("branching", tmp_path, "--targets", "cpu-1,cpu", *small))
     measured = study.rungs[study.rungs["rung"] == "twin"].groupby(["target", "width"])["status"].agg(list)
     assert measured.to_dict() == {(target, width): ["ok"] for target in ("cpu-1", "cpu") for width in (16, 64)}
     (section,) = gather(study, conclude(study)).sections

@@ -1,8 +1,6 @@
 """The sweeps that ask how batches reach a device and in which variant it runs, as they are on a machine without one."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -10,6 +8,7 @@ import pytest
 import torch
 
 from runner.devices import compiler
+from tests.examples import run_sweep
 
 ROOT = Path(__file__).parent.parent
 NO_COMPILER = compiler.missing(torch.device("cpu"))
@@ -18,15 +17,7 @@ NO_COMPILER = compiler.missing(torch.device("cpu"))
 def run(name, folder, *settings):
     """Run a sweep that ships without Ray and without an accelerator; return its conclusions and its rows."""
     given = [word for each in settings for word in ("--set", each)]
-    done = subprocess.run(
-        [sys.executable, "sweep.py", name, "--local", "--out", str(folder), *given],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    run_sweep(name, folder, *given)
     found = json.loads((folder / "crossovers.json").read_text())
     return found["crossovers"], pq.read_table(folder / "trials").to_pylist()
 

@@ -248,10 +248,6 @@ def test_sizes_that_a_search_has_found_can_be_taken_apart():
             r"axes.batch_size: \[2, 4\] is too short to be searched; at least 3 values, or a range",
         ),
         (
-            {"strategy": "adaptive", "axes": {"batch_size": {"from": 8, "to": 9}}},
-            r"axes.batch_size: \[8, 9\] is too short to be searched; at least 3 values, or a range",
-        ),
-        (
             {"axes": SPAN, "strategy": "adaptive", "passes": 5},
             "passes: with strategy: adaptive a size is measured as of",
         ),
