@@ -106,7 +106,7 @@ class Store:
         for row in _final_rows(rows):
             self._note(row)
         looks = asked.strategy != "grid"  # a grid knows its trials beforehand, and may have very many
-        self.earlier = rows if looks else rows.slice(0, 0)
+        self.earlier = rows if looks else rows.schema.empty_table()
         """For a search: the rows that earlier runs have written, one an attempt of a trial."""
         self._full: list[pa.Table] | None = [] if looks else None  # for a search: the parts that this run has filled
 
